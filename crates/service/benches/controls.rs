@@ -1,5 +1,4 @@
-//! Cost of the test controls: a reset compared with a new service, and the overhead of a request without a fault:
-//! `cargo bench --bench controls`.
+//! Cost of the test controls: a reset, and the overhead of a request without a fault: `cargo bench --bench controls`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
 
@@ -60,7 +59,6 @@ async fn fill(service: &Service, controls: &Controls) {
         .await;
 }
 
-/// Returns the median time of a request, in microseconds.
 async fn request(service: &Service) -> f64 {
     let (client, key) = (client(), service.api_key().expect("the service is fresh"));
     let url = format!("{}/api-key/balance", service.base_url());

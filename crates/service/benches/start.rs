@@ -1,5 +1,5 @@
-//! Start time of a service within a running process: with a fresh ephemeral folder, with a fresh folder that is synced
-//! to the disk, and with the same folder again; compared with writing the tables alone: `cargo bench --bench start`.
+//! Start time of a service within a running process, by kind of folder, compared with writing the tables alone: `cargo
+//! bench --bench start`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
 
@@ -33,7 +33,6 @@ async fn main() {
     row("start on it again", "the first start on it", again, synced).print();
 }
 
-/// Returns the time from the call to the first response, in milliseconds.
 async fn start(config: Config) -> f64 {
     let begun = Instant::now();
     let service = Service::start(config).await.expect("the service starts");

@@ -39,7 +39,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Validates a text for people: one line of limited length.
 pub(crate) fn check_line(name: &str, text: &str, max: usize) -> Result<(), String> {
     if text.trim().is_empty() || text.chars().count() > max || text.chars().any(char::is_control) {
         return Err(format!("a {name} is one line of 1 to {max} characters"));
@@ -68,8 +67,7 @@ string_enum! {
         /// The account may use the service.
         #[default]
         Active = "active",
-        /// The service refuses the account's keys, leaves its queued tasks waiting and voids its unused upload targets,
-        /// until the operator resumes the account.
+        /// The service refuses the account's keys, leaves its queued tasks waiting and voids its unused upload targets.
         Suspended = "suspended",
         /// The account's keys are revoked permanently.
         Closed = "closed",
@@ -113,7 +111,6 @@ pub(crate) struct NewKey {
     pub(crate) kept: StoredKey,
 }
 
-/// Stored record of an API key.
 #[derive(Clone)]
 pub(crate) struct StoredKey {
     /// Public part of the key, by which the database finds its record.
@@ -133,12 +130,10 @@ pub(crate) struct KeyRules {
 }
 
 impl KeyRules {
-    /// Returns true if a rule restricts the use of the key. A name does not.
     pub(crate) const fn are_restrictive(&self) -> bool {
         self.expires_at.is_some() || self.daily_limit.is_some() || self.models.is_some()
     }
 
-    /// Validates the name, the daily limit and the models of a new key.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(name) = &self.name {
             check_line("name", name, MAX_KEY_NAME)?;
@@ -171,8 +166,7 @@ impl NewKey {
         Ok(Self { text, kept: StoredKey { id, hash, rules: KeyRules::default() } })
     }
 
-    /// Creates a key from a chosen text, for a service whose key must be known in advance. If the text does not have
-    /// the form of a generated key, a hash of the text is its identifier.
+    /// Creates a key from a chosen text. A text without the form of a generated key is identified by its hash.
     pub(crate) fn chosen(text: &str) -> Result<Self> {
         let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_sendable || text.len() < MIN_CHOSEN_KEY {
@@ -191,7 +185,6 @@ impl StoredKey {
     }
 }
 
-/// Returns the identifier of a key, by which the database finds its record.
 pub(crate) fn key_id(text: &str) -> String {
     let mut parts = text.split('_');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -211,7 +204,6 @@ pub(crate) trait Accounts: Send + Sync {
     /// Inserts an account, or returns the existing account with this username.
     async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account>;
     async fn account(&self, username: &str) -> Result<Option<Account>>;
-    /// Returns all accounts with their purses, oldest first, in one snapshot.
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
     /// Changes the state of an account; false if the account is closed and the new state is not. A suspended account
     /// loses its unused upload targets, and a closed one its keys too.
@@ -224,10 +216,8 @@ pub(crate) trait Accounts: Send + Sync {
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Inserts a key, or un-revokes it; fails if another key has the same identifier.
     async fn add_key(&self, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()>;
-    /// Revokes a key by its identifier; false if there is no such valid key.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool>;
-    /// Returns the valid key with this identifier, and its account. The key cache can return a key for up to ten
-    /// seconds after another process has revoked it.
+    /// Returns a valid key with its account, from the cache up to ten seconds after another process revoked the key.
     async fn key(&self, id: &str) -> Result<Option<(StoredKey, Account)>>;
 }
 

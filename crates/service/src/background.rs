@@ -49,7 +49,6 @@ impl BackgroundTasks {
         })
     }
 
-    /// Spawns a task that is dropped at the stop.
     pub(crate) fn spawn_until_stop<F>(&self, name: &'static str, work: F)
     where
         F: Future<Output: Send> + Send + 'static,
@@ -57,8 +56,7 @@ impl BackgroundTasks {
         self.spawn(name, self.stop.clone().run_until_cancelled_owned(work));
     }
 
-    /// Runs work in its own task, to completion even if the client disconnects and hyper drops the handler. The
-    /// shutdown waits for the task.
+    /// Runs work to completion even if hyper drops the handler of its client; the shutdown waits for the work.
     pub(crate) async fn run_to_end<T: Send + 'static>(
         &self,
         doing: &str,

@@ -26,7 +26,6 @@ impl Moment {
         Self(self.0.saturating_sub(milliseconds(span)))
     }
 
-    /// Returns the number of days since 1970 in UTC.
     pub(crate) const fn day(self) -> i64 {
         self.0.div_euclid(24 * 60 * 60 * 1000)
     }
@@ -54,12 +53,10 @@ fn milliseconds(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Clock of one service. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
     /// Offset to the system's clock, in milliseconds.
     ahead: Arc<AtomicI64>,
-    /// Remote clock that replaces the system's clock.
     followed: Option<Followed>,
 }
 
@@ -72,13 +69,11 @@ struct Followed {
 }
 
 impl Clock {
-    /// Creates a clock that follows a remote clock, which shows `shown` now.
     pub(crate) fn following(shown: Moment) -> Self {
         let followed = Followed { since: Instant::now(), began: Arc::new(AtomicI64::new(shown.0)) };
         Self { ahead: Arc::default(), followed: Some(followed) }
     }
 
-    /// Corrects a following clock by the remote clock's time at an instant.
     pub(crate) fn correct(&self, shown: Moment, at: Instant) {
         if let Some(Followed { since, began }) = &self.followed {
             began.store(shown.0.saturating_sub(milliseconds(at - *since)), Ordering::Relaxed);

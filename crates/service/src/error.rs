@@ -18,7 +18,6 @@ pub struct Error {
     kind: Kind,
 }
 
-/// Class of an error, by which callers decide on a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Other,
@@ -35,7 +34,6 @@ enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskFailure {
-    /// The disk is full, or a quota is exhausted.
     Full,
     NotWritable,
 }
@@ -54,7 +52,6 @@ impl Error {
         Self { kind: Kind::Setting, ..Self::new(doing, cause) }
     }
 
-    /// Creates an error: another service uses the data folder.
     pub(crate) fn folder_taken(doing: impl Into<String>) -> Self {
         let cause = "another service uses it; stop that one, or choose another folder";
         Self { kind: Kind::FolderTaken, ..Self::new(doing, cause) }
@@ -65,14 +62,12 @@ impl Error {
         Self { kind: Kind::Unavailable, ..Self::new(doing, cause) }
     }
 
-    /// Creates an error: a write may or may not have been committed.
     #[cfg(any(feature = "postgres", test))]
     pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::InDoubt, ..Self::new(doing, cause) }
     }
 
-    /// Creates an error in the data folder, and records whether the folder is full or not writable. Too many open files
-    /// count as an outage, which is temporary.
+    /// Creates an error in the data folder, with the kind of a disk failure. Too many open files count as an outage.
     pub(crate) fn keeping(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         let error = Self::new(doing, cause);
         let disk = DiskFailure::behind(&*error.cause);
@@ -84,13 +79,11 @@ impl Error {
         Self { disk, ..self }
     }
 
-    /// Copies the error, for another caller that waited for the same operation.
     pub(crate) fn again(&self) -> Self {
         let cause = self.cause.to_string().into();
         Self { doing: self.doing.clone(), cause, ..*self }
     }
 
-    /// Returns the cause if it has this type.
     #[cfg(feature = "postgres")]
     pub(crate) fn into_cause<T: StdError + 'static>(self) -> Result<T, Self> {
         match self.cause.downcast() {
@@ -113,12 +106,10 @@ impl Error {
         self.disk.is_some()
     }
 
-    /// Returns true if a retry may succeed, because an external engine is busy or unreachable.
     pub(crate) const fn is_unavailable(&self) -> bool {
         matches!(self.kind, Kind::Unavailable)
     }
 
-    /// Returns true if a failed write may have been committed.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         matches!(self.kind, Kind::InDoubt)
     }

@@ -1,5 +1,4 @@
-//! Records of stored files, and their database operations: upload targets, the objects that uploads become, and outputs
-//! of tasks.
+//! Records of stored files and their database operations: upload targets, uploaded objects, and outputs of tasks.
 
 use std::collections::HashSet;
 
@@ -24,7 +23,6 @@ pub(crate) const MAX_KEY: usize = 1_024;
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) id: String,
-    /// Account that owns the storage of the file.
     pub(crate) owner: AccountId,
     /// Account that pays for the file, and whose balance must be positive: the account that requested the target.
     pub(crate) payer: AccountId,
@@ -45,14 +43,12 @@ impl Target {
         self.owner != self.payer
     }
 
-    /// Asserts that an object has the place and the size for which this target was issued.
     pub(crate) fn assert_same_file(&self, object: &Object) {
         debug_assert_eq!(object.size, self.size, "the stored size differs from the size of the target");
         debug_assert_eq!(object.bucket, self.bucket, "an upload is stored in the bucket of another target");
         debug_assert_eq!(object.key, self.key, "an upload is stored under the key of another target");
     }
 
-    /// Creates a target for a text file in the account's own storage.
     #[cfg(test)]
     pub(crate) fn of_owner(
         id: String,
@@ -75,7 +71,6 @@ impl Target {
         }
     }
 
-    /// Returns the object of the uploaded file.
     pub(crate) fn object(&self, blob: String, etag: String, now: Moment) -> Object {
         Object {
             bucket: self.bucket.clone(),
@@ -89,7 +84,6 @@ impl Target {
     }
 }
 
-/// Metadata of stored bytes, as needed for a download.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) bucket: String,
@@ -122,19 +116,15 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
-/// Use of the storage quota of an account, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorageUse {
-    /// The bytes that the account may store; None without a limit.
     pub(crate) quota: Option<u64>,
-    /// The bytes of the files that it pays for.
     pub(crate) stored: u64,
     /// The bytes of uploads that its unused targets permit.
     pub(crate) promised: u64,
 }
 
 impl StorageUse {
-    /// Returns why a file of this size exceeds the quota; None when it does not.
     pub(crate) fn refusal(&self, size: u64) -> Option<String> {
         let Self { quota, stored, promised } = *self;
         let quota = quota?;
@@ -153,12 +143,9 @@ pub(crate) trait Files: Send + Sync {
     /// Inserts a target; false if its payer has reached the limit of unused targets that are not void, or its quota of
     /// stored bytes. Each concurrent request may exceed a limit by one.
     async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool>;
-    /// Returns how much of its quota an account uses.
     async fn storage_use(&self, payer: AccountId) -> Result<StorageUse>;
-    /// Sets the bytes that an account may store, or removes the limit.
     async fn set_quota(&self, account: AccountId, quota: Option<u64>) -> Result<()>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
-    /// Returns true if the file exists and another account pays for it.
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
     /// Returns true if any of these targets is unused and not void, so that an object store which does not report
     /// uploads may have its bytes.
@@ -185,11 +172,9 @@ pub(crate) trait Files: Send + Sync {
         lease: &str,
         named: &[String],
     ) -> Result<Vec<String>>;
-    /// Deletes up to 1,000 outputs that belong to failed attempts or were stored before a moment (retention). Returns
-    /// their blobs.
+    /// Retention: deletes up to 1,000 outputs of failed attempts or from before a moment; returns their blobs.
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
-    /// Returns true if the object has a former URL, without a token.
     async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool>;
     async fn usage(&self, owner: AccountId) -> Result<Usage>;
     /// Deletes a file that the account owns or pays for, or an output of its tasks; without an account, any file. Voids
@@ -201,14 +186,12 @@ pub(crate) trait Files: Send + Sync {
         key: &str,
         now: Moment,
     ) -> Result<Option<String>>;
-    /// Deletes up to 1,000 targets that expired before a moment; returns the number.
     async fn forget_targets(&self, before: Moment) -> Result<u64>;
     /// Returns those of the blobs that an object or an unused, valid target refers to. A direct upload to a remote
     /// object store is a blob with the identifier of its target as its name.
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
 }
 
-/// Lists of files.
 #[async_trait]
 pub(crate) trait FilePages: Send + Sync {
     /// Returns a page (from 1) of a folder, oldest first, and the total. `category`: MIME type before the slash.
@@ -222,38 +205,30 @@ pub(crate) trait FilePages: Send + Sync {
     ) -> Result<(Vec<StoredFile>, u64)>;
 }
 
-/// Selection of targets whose upload may not have become a file yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TargetsOf<'a> {
     Owner(AccountId),
     Folder(AccountId, &'a str),
-    /// Targets for one object.
-    Object {
-        bucket: &'a str,
-        key: &'a str,
-    },
+    Object { bucket: &'a str, key: &'a str },
     Everyone,
 }
 
-/// Policy for an existing file of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replaces {
-    /// Replace any file: the upload has just ended.
     Any,
     /// Replace only files uploaded in the same second or earlier: the store listed this upload after its end.
     Earlier,
 }
 
-/// Result of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// The file exists. `replaced` is the blob of the replaced file, to be deleted.
-    Done { replaced: Option<String> },
+    Done {
+        replaced: Option<String>,
+    },
     /// The target has stored the same bytes before, and the file has not changed since.
     Again,
-    /// The target has stored other bytes before.
     Different,
-    /// The target does not exist or is void.
     Void,
     /// The existing file stays: another account's, or a newer one. The target has become void.
     Taken,
@@ -267,11 +242,8 @@ pub(crate) struct OutputLimits {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutputStored {
-    /// The output is stored. `replaced` is the blob of the replaced output, to be deleted.
     Done { replaced: Option<String> },
-    /// The lease has reached its limits; nothing was stored.
     TooMany,
-    /// The lease has been lost; nothing was stored.
     LeaseLost,
 }
 
@@ -282,7 +254,6 @@ pub(crate) fn lease_of(key: &str) -> (&str, &str, &str) {
     (lease, task, attempt)
 }
 
-/// Returns the part of a MIME type before the slash, in lower case.
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
 }

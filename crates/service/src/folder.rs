@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use crate::config::Data;
 use crate::{Error, Result, database};
 
-/// Prefix of the names of temporary data folders.
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
 
 pub(crate) const OBJECTS: &str = "objects";
@@ -25,7 +24,6 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// Locks held as long as any part of the service runs.
     locks: Vec<File>,
-    /// Temporary folder, which its drop deletes.
     temporary: Mutex<Option<tempfile::TempDir>>,
 }
 
@@ -70,7 +68,6 @@ impl Folder {
         &self.path
     }
 
-    /// Removes other users' permissions from the service's own entries in the folder.
     pub(crate) fn restrict_entries(&self) {
         // The folder itself is private already; the entries matter if the operator opens the folder later.
         for entry in ENTRIES {
@@ -78,7 +75,6 @@ impl Folder {
         }
     }
 
-    /// Unlocks the folder for the next service, and deletes a temporary folder.
     pub(crate) fn close(&self) {
         // Closing the file is not enough: a child process that is just spawned holds it open until its exec.
         for lock in &self.locks {
@@ -94,7 +90,6 @@ impl Drop for Folder {
     }
 }
 
-/// Creates a folder for its owner alone, unless it is there.
 pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -103,7 +98,6 @@ pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Returns what was done with a file; None when there is no such file.
 pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match done {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
@@ -111,7 +105,6 @@ pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-/// Returns true if the folder has files of other programs alone, whose permissions must not change.
 fn is_of_others(folder: &Path) -> std::io::Result<bool> {
     let mut has_files = false;
     for entry in fs::read_dir(folder)? {
@@ -170,7 +163,6 @@ mod permissions {
             .with_hint("run the command as that user, such as with `sudo -u inferstore`"))
     }
 
-    /// Removes other users' permissions; returns whether there were any.
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
         let mode = fs::metadata(path)?.permissions().mode();
         let was_open = mode & 0o077 != 0;

@@ -52,11 +52,9 @@ pub(crate) struct Metrics {
     held_money: Gauge<f64, AtomicU64>,
     unused_targets: Gauge,
     orphans: Gauge,
-    /// Held while a scrape sets the rows of the models and encodes them.
     scraping: Mutex<()>,
 }
 
-/// Totals over all accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) stored_bytes: i64,
@@ -75,12 +73,10 @@ pub(crate) struct DatabaseMetrics {
     lock_wait: Gauge<f64, AtomicU64>,
 }
 
-/// Snapshot of the database's connections and of its statements that wait for locks.
 pub(crate) struct DatabaseLoad {
     pub(crate) busy: usize,
     pub(crate) idle: usize,
     pub(crate) waiting: usize,
-    /// Number of statements that wait for a lock, and the longest wait.
     pub(crate) lock_waiting: u64,
     pub(crate) lock_wait: Duration,
 }
@@ -209,7 +205,6 @@ impl Metrics {
         self.requests.get_or_create(&[method, route, ("status", status.as_str().to_owned())]).inc();
     }
 
-    /// Counts a lease, and the time that the task has waited since its create.
     pub(crate) fn leased(&self, lease: &Lease, wait: Duration) {
         let model = [("model", lease.model.clone())];
         self.leases.get_or_create(&model).inc();
@@ -269,7 +264,6 @@ impl Metrics {
         self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
-    /// Encodes all series, with those of these models alone.
     pub(crate) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
         let _scraping = self.scraping.lock();
         self.set_models(loads, now);
@@ -283,7 +277,6 @@ fn outcome(succeeded: bool) -> (&'static str, String) {
     ("outcome", if succeeded { "success" } else { "failure" }.to_owned())
 }
 
-/// Converts a count to the type of a gauge, saturating.
 pub(crate) fn number(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
@@ -306,7 +299,6 @@ mod tests {
         std::fs::read_to_string(file).map_err(|cause| Error::new("reading a page", cause))
     }
 
-    /// Encodes metrics with a series of each family.
     fn of_every_family() -> Result<String> {
         let database = DatabaseMetrics::new();
         let load = DatabaseLoad { busy: 1, idle: 1, waiting: 0, lock_waiting: 0, lock_wait: Duration::ZERO };
@@ -357,7 +349,6 @@ mod tests {
         });
     }
 
-    /// Returns the names of all series, and the rows of the table in the documentation: name, type, labels, meaning.
     fn described(text: &str) -> (BTreeSet<String>, Vec<String>) {
         let mut help = "";
         let mut names = BTreeSet::new();

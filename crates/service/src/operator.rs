@@ -25,7 +25,6 @@ pub(crate) struct KeyOverview {
 }
 
 impl KeyOverview {
-    /// Returns true if requests with the key are accepted.
     pub(crate) fn is_valid(&self, now: Moment) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| expires_at > now)
     }
@@ -46,10 +45,8 @@ pub(crate) struct ModelOverview {
     pub(crate) updated_at: Moment,
 }
 
-/// Maximum number of characters of a logged body.
 const MAX_BODY: usize = 1_000;
 
-/// Entry of the audit log: a request, its body, and the status of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Action {
     pub(crate) at: Moment,
@@ -60,7 +57,6 @@ pub(crate) struct Action {
 }
 
 impl Action {
-    /// Creates an entry; the body has no secrets.
     pub(crate) fn new(at: Moment, request: String, body: Option<&Value>, status: u16) -> Self {
         let body = body.map(|body| body.to_string().chars().take(MAX_BODY).collect());
         Self { at, request, body, status: status.into() }
@@ -160,7 +156,6 @@ pub(crate) enum Refund {
     /// The task has not succeeded, or cost nothing.
     NotCharged,
     Already,
-    /// The publisher's earnings do not cover the refund.
     EarningsTooSmall {
         earnings: Money,
     },
@@ -173,13 +168,9 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
     /// Returns up to two valid keys whose identifiers have this prefix; an exact match comes first.
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>>;
-    /// Returns the members of an organization, or the organizations of a person.
     async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>>;
-    /// Returns a page of all models in the order of their publication.
     async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>>;
-    /// Returns a page of the account's movements that belong to no task, newest first.
     async fn movements(&self, account: AccountId, limit: u32, offset: u64) -> Result<Vec<MovementOverview>>;
-    /// Returns the node keys, and the known nodes of each.
     async fn nodes(&self) -> Result<Vec<NodeOverview>>;
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>>;
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;

@@ -68,14 +68,12 @@ impl Policies {
     }
 }
 
-/// Returns the storage price of one GiB for one day.
 pub(crate) async fn storage_price_per_gib_day(database: &dyn Database) -> Result<Money> {
     let price = database.setting(STORAGE_PRICE).await?;
     let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
     Ok(price.unwrap_or(Money::from_smallest(1_000_000)))
 }
 
-/// Returns true if accounts may make and revoke their own keys.
 pub(crate) async fn owners_manage_keys(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(OWNERS_MANAGE_KEYS).await?.as_deref() == Some(YES))
 }

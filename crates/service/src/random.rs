@@ -10,7 +10,6 @@ use crate::{Error, Result};
 /// Alphabet of identifiers: lower case, without look-alikes. 32 characters, so that five bits choose one.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// Source of all randomness in one service. Clones share the state of the generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Randomness {
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
@@ -47,13 +46,11 @@ impl Randomness {
         Ok(uuid_of(bytes, 7))
     }
 
-    /// Returns the state of the seeded generator; None without a seed.
     pub(crate) fn position(&self) -> Option<u64> {
         let rng = self.seeded.as_ref()?;
         Some(rng.lock().get_seed())
     }
 
-    /// Restores a state of the seeded generator, so that it repeats its values.
     pub(crate) fn go_on_from(&self, position: u64) {
         if let Some(rng) = &self.seeded {
             rng.lock().seed(position);

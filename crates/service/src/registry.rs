@@ -26,7 +26,6 @@ pub(crate) struct NodeKey {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownNode {
-    /// Models of the node, with the last heartbeat of each.
     pub(crate) models: Vec<(String, Moment)>,
     pub(crate) seen_at: Moment,
 }
@@ -37,7 +36,6 @@ pub(crate) type SeenSlot = (String, Arc<[String]>);
 /// Database operations on nodes. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Registry: Send + Sync {
-    /// Inserts a key under a name, for these models or for all; false if there is a valid key of this name.
     async fn add_node_key(
         &self,
         name: &str,
@@ -52,9 +50,7 @@ pub(crate) trait Registry: Send + Sync {
     /// same kind. Returns false if the nodes of the key would have too many models.
     async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool>;
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
-    /// Returns the models that slots of external nodes have asked for since `since`.
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
-    /// Records the slot that runs a task as alive.
     async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()>;
     /// Resumes external nodes after a downtime. Nodes that were alive within `within` before the service last ran count
     /// as seen at `seen_at` or later, and their leases last until `lease_until` or later. Does nothing if a process of
@@ -68,9 +64,7 @@ pub(crate) trait Registry: Send + Sync {
     ) -> Result<()>;
 }
 
-/// Heartbeats of running slots.
 #[async_trait]
 pub(crate) trait Heartbeats: Send + Sync {
-    /// Records slots of nodes as alive.
     async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()>;
 }

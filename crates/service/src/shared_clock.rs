@@ -14,7 +14,6 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum round trip of an accurate reading of the database's clock.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
-/// Returns a clock that follows the database's clock, if the engine has one, or the system's.
 pub(crate) async fn start(database: &dyn Database) -> Result<Clock> {
     Ok(database.time().await?.map(Clock::following).unwrap_or_default())
 }

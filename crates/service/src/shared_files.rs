@@ -11,7 +11,6 @@ use crate::{Error, Result, marker};
 const SETTING: &str = "folder of files";
 const MARKER: &str = "folder-id";
 
-/// Refuses a second folder of files over a shared database.
 pub(crate) async fn check(folder: &Path, database: &dyn Database) -> Result<()> {
     if !database.is_shared() {
         return Ok(());

@@ -26,13 +26,11 @@ async fn keep(database: &dyn Database, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the totals of the last run of the job; zeros before the first one.
 pub(crate) async fn read(database: &dyn Database) -> Result<Totals> {
     let text = database.setting(TOTALS).await?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
-/// Returns the number of orphans after the last run of the sweeper.
 pub(crate) async fn read_orphans(database: &dyn Database) -> Result<u64> {
     let text = database.setting(ORPHANS).await?;
     Ok(text.and_then(|text| text.parse().ok()).unwrap_or_default())

@@ -12,7 +12,6 @@ use crate::http::response::{Failure, Success};
 use crate::ledger::{Adjusted, Adjustment, Credit, Money, Purse};
 use crate::{Error, Result};
 
-/// Maximum number of characters of a reference, and of a note.
 const MAX_REFERENCE: usize = 200;
 pub(super) const MAX_NOTE: usize = 1_000;
 
@@ -22,7 +21,7 @@ impl Admin {
     /// Credits an account with money or free credits.
     ///
     /// # Errors
-    /// If there is no such account, the amount is not positive, the account would exceed the largest amount, or the
+    /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
     /// database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         let doing = "crediting an account";

@@ -15,7 +15,6 @@ use crate::http::request::{ApiQuery, read_body};
 use crate::http::response::{Failure, Success};
 use crate::operator::Action;
 
-/// Logs a request that changes data, unless the service refuses the request.
 pub(super) async fn record(
     State(admin): State<Admin>,
     request: Request,
@@ -50,7 +49,6 @@ fn redact_body(body: &[u8]) -> Option<Value> {
     Some(body)
 }
 
-/// Returns true for the identifier of a key or its prefix, false for a whole key.
 fn is_identifier(text: &str) -> bool {
     let is_drawn = text.len() <= 12 && !text.contains('_');
     is_drawn || text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())

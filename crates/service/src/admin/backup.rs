@@ -20,9 +20,8 @@ pub struct Backup {
 }
 
 impl Admin {
-    /// Writes a consistent copy of all data into an empty or new folder, while the service runs. The copy is a data
-    /// folder, which a service can start with. Blobs are hard links if the file system allows, so that the copy needs
-    /// little space and is on the same disk.
+    /// Writes a consistent copy of all data into an empty or new folder, while the service runs. A service can start
+    /// with the copy. Blobs are hard links if the file system allows, so that the copy needs little space.
     ///
     /// # Errors
     /// If the folder is not empty, is inside the data folder, or cannot be written.
@@ -63,7 +62,6 @@ async fn write(admin: &Admin, folder: &Path) -> Result<Backup> {
     finished
 }
 
-/// Adds the blobs to the copy of the database, and renames the copy.
 async fn finish(admin: &Admin, names: Vec<String>, copy: &Path, folder: &Path) -> Result<Backup> {
     let objects = names.len() as u64;
     // Buckets have their own backups; a stopped service does not even open its bucket.
@@ -86,7 +84,6 @@ fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Returns true if a folder, which need not exist, equals the other folder or is below it.
 fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
     let folder = std::path::absolute(folder)?;
     let existing = folder.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
@@ -163,7 +160,6 @@ mod tests {
     async fn a_backup_that_was_begun_is_whole_when_the_service_has_ended() -> TestResult {
         let folder = tempfile::tempdir()?;
         Service::start(Config::folder(folder.path())).await?.shutdown().await;
-        // The shutdown waits for nothing else.
         let service = Service::open_stopped(folder.path()).await?;
         let copy = tempfile::tempdir()?;
         let (admin, target) = (service.admin.clone(), copy.path().to_owned());

@@ -266,7 +266,6 @@ struct Publication {
     model: Box<RawValue>,
 }
 
-/// Publishes a new model (POST), or a model and what its publisher has changed (PUT).
 async fn publish_model(method: Method, admin: Admin, body: ApiJson<Publication>) -> Done {
     let Publication { account, model } = body.value;
     let spec = ModelSpec::from_json(model.get())?;
@@ -303,7 +302,6 @@ async fn change_model(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<Model
 #[serde(deny_unknown_fields)]
 struct NewNodeKey {
     name: String,
-    /// Models that nodes with this key may serve; all models if absent.
     models: Option<Vec<String>>,
 }
 

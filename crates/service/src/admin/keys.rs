@@ -15,7 +15,6 @@ use crate::http::request::{ApiJson, ApiPath};
 use crate::http::response::{Failure, Success};
 use crate::ledger::Money;
 
-/// Maximum lifetime of an expiring key: a century.
 const MAX_DAYS: u32 = 36_500;
 
 #[derive(Deserialize, Default)]

@@ -15,14 +15,12 @@ use crate::operator::{TaskChange, TaskFilter};
 use crate::queue::{Cancel, Status};
 use crate::{Error, Result};
 
-/// Page size for the queued tasks of a closed account.
 const PAGE: u32 = 1_000;
 
 impl Admin {
-    /// Suspends, resumes or closes an account. The service refuses a suspended account's keys and leaves its queued
-    /// tasks waiting, but running tasks continue. A closed account loses its keys and memberships, and its queued tasks
-    /// are canceled; closing again cancels tasks created meanwhile. Both states void unused upload targets. Returns the
-    /// number of canceled tasks; None if the account is closed and the new state is not.
+    /// Suspends, resumes or closes an account. A suspended account's queued tasks wait, and its running tasks continue.
+    /// A closed account loses its keys and memberships, and its queued tasks are canceled; closing again cancels tasks
+    /// created meanwhile. Returns the number of canceled tasks; None if the account is closed and the new state is not.
     ///
     /// # Errors
     /// If there is no such account, the account is the operator's, or the database cannot be written.
@@ -50,7 +48,6 @@ impl Admin {
         Ok(Some(canceled))
     }
 
-    /// Ends the memberships of a closed account, and cancels its queued tasks; returns their number.
     async fn end_account(&self, account: &Account) -> Result<usize> {
         let database = &self.database;
         for other in database.memberships(account.id, account.scope).await? {
@@ -79,7 +76,6 @@ impl Admin {
 #[serde(deny_unknown_fields)]
 pub(super) struct AccountChange {
     state: Option<AccountState>,
-    /// The bytes that the account may store; null for any number.
     #[serde(default, deserialize_with = "present")]
     quota: Option<Option<u64>>,
 }
@@ -110,7 +106,6 @@ pub(super) async fn change_account(
     Ok(Success::data(changed))
 }
 
-/// Builds the response to a change of a task that requires the status `needed`.
 fn changed(task: &str, change: TaskChange, needed: Status) -> Done {
     match change {
         TaskChange::Done => Ok(Success::data(json!({ "task": task }))),

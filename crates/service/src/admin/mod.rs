@@ -42,7 +42,6 @@ pub struct Admin {
     pub(crate) objects: Arc<Objects>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) background: BackgroundTasks,
-    /// Requests and backups in progress, for which a shutdown waits.
     pub(crate) requests: TaskTracker,
     pub(crate) limits: Limits,
 }
@@ -92,11 +91,7 @@ impl Admin {
         self.database.add_member(organization.id, person.id).await
     }
 
-    /// Ends a membership; false if there was none. The member's uploads stay, and the organization pays for them. The
-    /// member's upload targets in the organization's storage become void.
-    ///
-    /// # Errors
-    /// If one of the accounts does not exist, or the database cannot be written.
+    /// Ends a membership, and voids the member's upload targets; false if there was none. The member's uploads stay.
     pub async fn remove_member(&self, organization: &str, person: &str) -> Result<bool, Error> {
         let doing = "removing a member";
         let (organization, person) =
@@ -109,9 +104,6 @@ impl Admin {
     }
 
     /// Creates an API key for an account. The database stores only the hash, so the key is shown only now.
-    ///
-    /// # Errors
-    /// If there is no such account, or the database cannot be written.
     pub async fn add_key(&self, username: &str) -> Result<String, Error> {
         self.add_key_with(username, KeyRules::default()).await
     }

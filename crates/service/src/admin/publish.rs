@@ -1,5 +1,4 @@
-//! Publication of models: an account adds a model and versions, and decides on its visibility and price. Like all
-//! administration, the methods are for programs that embed the service.
+//! Publication of models: an account adds a model and versions, and decides on its visibility and price.
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -17,8 +16,7 @@ impl Admin {
     /// version. The model is not verified, and is served once a node runs it.
     ///
     /// # Errors
-    /// If there is no such account, the model is invalid (the error contains the reason), its identifier is taken, or
-    /// the database cannot be written.
+    /// If there is no such account, the model is invalid, or its identifier is taken.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         match self.put_model(username, &spec, Existing::Keep).await? {
             (_, _, 0) => {
@@ -34,8 +32,7 @@ impl Admin {
     /// changes the same field. Returns the hash of the version.
     ///
     /// # Errors
-    /// If there is no such account, the model is invalid, another account has published it, or the database cannot be
-    /// written.
+    /// If there is no such account, the model is invalid, or another account has published it.
     pub async fn republish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         let (owner, commit_hash, _) = self.put_model(username, &spec, Existing::Restate).await?;
         match self.database.published(&spec.id).await? {
@@ -47,7 +44,6 @@ impl Admin {
         }
     }
 
-    /// Writes a model. Returns its owner, the hash of its version, and the number of models that are new or have changed.
     async fn put_model(
         &self,
         username: &str,
@@ -65,8 +61,7 @@ impl Admin {
     /// hash of the version, which is the same for a version that existed before.
     ///
     /// # Errors
-    /// If the account has no such model, the formats (JSON objects from parameter name to descriptor) are invalid, or
-    /// the database cannot be written.
+    /// If the account has no such model, or the formats (objects from parameter name to descriptor) are invalid.
     pub async fn publish_version(
         &self,
         username: &str,
@@ -111,7 +106,6 @@ impl Admin {
         Ok(())
     }
 
-    /// Returns the metadata of a model with other values in these fields.
     async fn with_metadata(&self, model: &str, fields: Map<String, Value>) -> Result<Map<String, Value>> {
         let doing = || format!("changing the metadata of the model {model:?}");
         Metadata::deserialize(&fields).map_err(|why| Error::new(doing(), why))?;

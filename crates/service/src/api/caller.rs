@@ -13,8 +13,7 @@ use crate::http::request::sent_key;
 use crate::http::response::Failure;
 use crate::http::share_limit::Permit;
 
-/// Authenticated caller of a request, with the permit that limits the account's concurrent requests until the handler
-/// ends. Extraction fails with 401 without a valid key.
+/// Authenticated caller of a request, with its permit for concurrent requests. Without a valid key, 401.
 pub(crate) struct Caller {
     pub(crate) api: Arc<Api>,
     pub(crate) account: Account,
@@ -49,7 +48,6 @@ impl FromRequestParts<Arc<Api>> for Caller {
     }
 }
 
-/// Applies the rate limit and the concurrency limit of the account, and sets its name for the access log.
 fn admit(parts: &Parts, api: &Api, account: &Account) -> Result<Permit<AccountId>, Failure> {
     if let Some(limit) = &api.request_rate {
         limit.check(account.id).map_err(|wait| {

@@ -20,16 +20,13 @@ use crate::ledger::Money;
 use crate::operator::{Action, KeyOverview};
 use crate::policies;
 
-/// Number of valid keys, and of keys of the last [`DAY`], at which an account makes no other. A list has at most as many
-/// keys that are not valid.
+/// Maximum number of an account's valid keys, and of its keys of the last [`DAY`]. A list has at most as many others.
 pub(crate) const MAX_KEYS: usize = 100;
 
 const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
-/// Maximum number of models of a key.
 const MAX_MODELS: usize = 100;
 
-/// Maximum number of characters of one of them.
 const MAX_MODEL: usize = 200;
 
 /// `Retry-After` in seconds for an account with too many keys.
@@ -81,8 +78,7 @@ async fn list(Caller { api, account, key, .. }: Caller) -> Done<KeyPage> {
     Ok(Success::data(KeyPage { records, total, can_manage }))
 }
 
-/// Checks that the key of the call may manage keys: the policy allows it, and the key has no rules, which a key made by
-/// it would evade.
+/// Checks that the key of the call may manage keys. A key with rules may not, because a new key would evade them.
 async fn check_manager(database: &dyn Database, rules: &KeyRules) -> Result<(), Failure> {
     let refused = |message: &str| Err(Failure::new(StatusCode::FORBIDDEN, message));
     if !policies::owners_manage_keys(database).await? {
@@ -160,7 +156,6 @@ async fn create(Caller { api, account, key, .. }: Caller, body: ApiJson<NewKeyBo
     background.run_to_end("creating a key", work).await?
 }
 
-/// Checks that the account may have another key, of this name.
 async fn check_room(api: &Api, account: &Account, rules: &KeyRules) -> Result<(), Failure> {
     let now = api.clock.now();
     let keys = api.database.keys(account.id).await?;
@@ -208,8 +203,7 @@ async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) 
     background.run_to_end("revoking a key", work).await?
 }
 
-/// Writes a change of an account's keys to the audit log, with the account and the key of the call. A failed write may
-/// have been committed.
+/// Writes a change of an account's keys to the audit log. A failed write may have been committed.
 async fn record(database: &dyn Database, clock: &Clock, request: &str, detail: &Value, is_done: bool) {
     let status = if is_done { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     Action::new(clock.now(), request.to_owned(), Some(detail), status.as_u16()).record(database).await;

@@ -25,7 +25,6 @@ pub(super) async fn announce_keys(mut response: Response) -> Response {
     response
 }
 
-/// Permits for concurrent requests.
 pub(crate) struct RequestLimit {
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) background: BackgroundTasks,
@@ -49,7 +48,6 @@ pub(super) async fn limit_requests(
     Ok(limit.background.run_to_end("responding", respond).await?)
 }
 
-/// Returns the CORS layer of the API for the configured origins; None without origins. A preflight needs no key.
 pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     let layer = cors_of(origins)?
         .allow_methods([Method::GET, Method::POST, Method::DELETE])

@@ -43,7 +43,6 @@ pub(crate) const ROOT: &str = "/api/v1";
 
 const DOCUMENT: &str = include_str!("../../openapi.yaml");
 
-/// State of the operations.
 pub(crate) struct Api {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,
@@ -51,10 +50,8 @@ pub(crate) struct Api {
     pub(crate) objects: Arc<Objects>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) background: BackgroundTasks,
-    /// Held while a key is made.
     pub(crate) key_creates: Mutex<()>,
     pub(crate) account_requests: ShareLimit<AccountId>,
-    /// Rate limit of one account, if configured.
     pub(crate) request_rate: Option<RateLimit>,
     pub(crate) insufficient_balance: InsufficientBalance,
     /// Time without a heartbeat after which a node has lost its leases.
@@ -68,16 +65,13 @@ impl FromRef<Arc<Api>> for BodyLimits {
     }
 }
 
-/// Middleware around the operations.
 pub(crate) struct Middleware<'a> {
     pub(crate) origins: &'a [CorsOrigin],
     pub(crate) requests: RequestLimit,
     pub(crate) observer: Arc<Observer>,
-    /// Adds the middleware of the test controls, inside of the access log.
     pub(crate) with_controls: &'a dyn Fn(Router) -> Router,
 }
 
-/// Builds the router: every operation, the API document, and an error in the same format for other paths.
 pub(crate) fn router(api: Api, middleware: Middleware<'_>) -> Router {
     let operations = Router::new()
         .merge(account::routes())

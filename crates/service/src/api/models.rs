@@ -27,7 +27,6 @@ pub(crate) fn routes() -> Router<Arc<Api>> {
         .route("/api-key/model/{id}/versioning", get(versioning))
 }
 
-/// Body of a list request. A null field is refused.
 #[derive(Deserialize)]
 struct ListRequest {
     #[serde(default, deserialize_with = "present")]
@@ -60,8 +59,7 @@ async fn list(
     Ok(Success::data(Page::new(models, total)))
 }
 
-/// Returns the model if the caller may see it: public, owned by the caller, or by an organization of the caller.
-/// Otherwise, the response is the same as for a model that does not exist.
+/// Returns the model if the caller may see it. A model of others gets the same response as one that does not exist.
 pub(super) async fn find_model(api: &Api, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
     let unknown = || Failure::not_found("model", id);
     let found = api.database.published(id).await?.ok_or_else(unknown)?;

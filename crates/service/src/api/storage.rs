@@ -106,7 +106,6 @@ async fn presign(Caller { api, account, .. }: Caller, body: ApiJson<PresignBody>
     }))
 }
 
-/// Returns the account that will own the file: the caller, or an organization whose member the caller is.
 async fn owner(api: &Api, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
     let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
     // The same message whether the organization does not exist or the caller is no member.

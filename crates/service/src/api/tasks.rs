@@ -129,7 +129,6 @@ fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTas
     Err(Failure::new(StatusCode::CONFLICT, message))
 }
 
-/// Idempotency key of a create, from the header `Idempotency-Key`.
 struct IdempotencyKey(Option<String>);
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {

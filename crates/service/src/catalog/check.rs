@@ -36,7 +36,6 @@ fn canonical(value: &str) -> String {
     }
 }
 
-/// Maximum number of violations in an error message.
 const MAX_VIOLATIONS: usize = 20;
 /// Maximum length of a file URL in bytes, as in common servers and proxies.
 const MAX_URL: usize = 8 * 1024;
@@ -135,7 +134,6 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
 }
 
-/// Returns an example of a valid number: the first sample, a common value, or a bound of the range.
 fn example(descriptor: &Descriptor) -> String {
     let usual = if descriptor.kind == Kind::Int { "30" } else { "0.5" };
     let range = descriptor.num_config.as_ref();
@@ -180,12 +178,10 @@ fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
     (!is_negative_zero).then_some(number)
 }
 
-/// Parses a JSON number, with or without an exponent.
 pub(super) fn json_number(text: &str) -> Option<Decimal> {
     Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()
 }
 
-/// Decodes a JSON string; None for any other value.
 fn text(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }

@@ -60,7 +60,6 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
     }
 }
 
-/// Formats a name from a request for a message: truncated, and quoted if it has special characters.
 pub(super) fn quote_name(name: &str) -> String {
     let begin: String = name.chars().take(80).collect();
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');

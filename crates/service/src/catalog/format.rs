@@ -13,16 +13,13 @@ use crate::{Error, Result};
 #[serde(transparent)]
 pub(crate) struct Format(Entries<Descriptor>);
 
-/// Declaration of one parameter. Reading a stored descriptor ignores unknown fields, because a process of a later
-/// version may have published it.
+/// Declaration of one parameter. Reading ignores unknown fields, which a later version may have published.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Descriptor {
     #[serde(rename = "type")]
     pub(crate) kind: Kind,
-    /// For files, accepted or produced MIME types, as patterns such as `image/*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mime_type: Option<Vec<String>>,
-    /// True if an input must be given; absent for outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) required: Option<bool>,
     pub(crate) position: u32,
@@ -35,13 +32,10 @@ pub(crate) struct Descriptor {
     pub(crate) title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Initial value in a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) default: Option<Sample>,
-    /// For options, label of each value, for people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) labels: BTreeMap<String, String>,
-    /// For files, maximum number of pixels of a picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_pixels: Option<u64>,
 }
@@ -61,7 +55,6 @@ pub(super) const FIELDS: [&str; 11] = [
     "max_pixels",
 ];
 
-/// Type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {

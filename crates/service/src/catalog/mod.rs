@@ -152,16 +152,12 @@ pub(crate) fn short_hash(text: &str) -> String {
     hex(Sha256::digest(text).get(..8).unwrap_or_default())
 }
 
-/// Policy for a model that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// Keep the existing model.
     Keep,
-    /// Update the description and formats of a built-in model, but keep the values that people have set or caused
-    /// (price, visibility, verified, playground, likes, downloads).
+    /// Update the description and formats of a built-in model, but keep the values that people have set or caused.
     Refresh,
-    /// Update the formats, and of the texts, the price and the visibility those that differ from what the publisher
-    /// stated before: a change by the operator stays until the publisher makes another one.
+    /// Update the fields that the publisher has changed since the last publication. The operator's changes stay.
     Restate,
 }
 
@@ -170,11 +166,9 @@ pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
 /// Database operations on models. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
-    /// Returns a model with its active version, even if the caller may not see the model. The cache can miss changes by
-    /// other processes for up to ten seconds.
+    /// Returns a model with its active version, even if the caller may not see the model; may be ten seconds old.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>>;
-    /// Publishes models with their active versions, all or none. A model of another owner stays unchanged. Returns the
-    /// number of new or changed models.
+    /// Publishes models, all or none, except those of another owner; returns the number of new or changed models.
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64>;
     /// Publishes and activates a version; false if it was active already, None if the owner has no such model.
     async fn publish_version(
@@ -190,7 +184,6 @@ pub(crate) trait Catalog: Send + Sync {
     async fn forget_uses(&self, now: Moment) -> Result<()>;
 }
 
-/// Lists of models.
 #[async_trait]
 pub(crate) trait ModelPages: Send + Sync {
     /// Returns a page of the models that the caller may see; other processes' changes may be missing for ten seconds.

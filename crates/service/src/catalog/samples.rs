@@ -16,7 +16,6 @@ pub(crate) fn sample_at(path: &str) -> Option<&'static SamplePicture> {
     SAMPLE_PICTURES.iter().find(|sample| sample.name == name)
 }
 
-/// Returns a declaration with the object store's address instead of the placeholder.
 pub(crate) fn with_sample_urls<'a>(format: &'a str, address: &str) -> Cow<'a, str> {
     let begin = format!("{ADDRESS}{PATH}");
     match format.contains(&begin) && !address.is_empty() {

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 
-/// Sort order of a list of models. Ties are ordered by publication, oldest first, except that `Created` and `Modified`
-/// put the newest first there too. So the order is total, and pages never overlap.
+/// Sort order of a list of models. The time of publication orders ties, so that pages never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sort {
@@ -28,9 +27,7 @@ pub(crate) enum Sort {
 pub(crate) enum Filter {
     Official,
     Public,
-    /// Models of other publishers than the operator.
     Community,
-    /// The caller's own models, public or private.
     Author,
     Playground,
     /// All models that the caller may access: public, its own, and those of its organizations.
@@ -46,11 +43,9 @@ pub(crate) struct Search {
     pub(crate) filter: Option<Filter>,
     pub(crate) limit: u32,
     pub(crate) offset: u64,
-    /// End of the period of `trending`.
     pub(crate) now: Moment,
 }
 
-/// Returns the day after which uses count for `trending`, which covers one week.
 pub(crate) fn trending_since(now: Moment) -> i64 {
     now.before(Duration::from_hours(7 * 24)).day()
 }
@@ -63,13 +58,11 @@ impl Search {
         self.text.as_deref().map(folded).filter(|text| !text.is_empty())
     }
 
-    /// Returns true if the database scans many models: for a text, or for a deep page.
     pub(crate) fn reads_many(&self) -> bool {
         self.text.is_some() || self.offset >= FAR
     }
 
-    /// Returns the cache key of the page. Returns None if other data than the catalog determine the page (use of
-    /// models, memberships), and for a text search, which rarely repeats.
+    /// Returns the cache key of the page; None for a text search, or if more than the catalog determines the page.
     pub(crate) fn cache_key(&self) -> Option<String> {
         let by_date = matches!(self.sort, Sort::CreatedOldest | Sort::Created | Sort::Modified);
         let by_catalog = by_date && self.filter != Some(Filter::Permission) && self.text.is_none();

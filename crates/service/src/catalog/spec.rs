@@ -112,7 +112,6 @@ impl ModelSpec {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }
 
-    /// Validates the model for publication by this account. A model of the operator is official.
     pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel> {
         let formats = self.checked().map_err(|why| Error::new(self.publishing(), why))?;
         self.with_formats(formats, owner, now)
@@ -168,7 +167,6 @@ impl ModelSpec {
     }
 }
 
-/// Validates the texts of a model that are given.
 pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Result<(), String> {
     if name.is_some_and(|name| name.trim().is_empty() || name.len() > MAX_NAME_LENGTH) {
         return Err(format!("a model needs a name of at most {MAX_NAME_LENGTH} bytes"));
@@ -179,8 +177,7 @@ pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Validates and returns the formats of a version: every descriptor is complete enough to validate inputs, and the
-/// model's own samples are valid.
+/// Validates and returns the formats of a version, with the model's own samples.
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
         let format = read_format(text).map_err(|why| format!("the {which}: {why}"))?;
@@ -208,8 +205,7 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
     Ok((inputs, outputs))
 }
 
-/// Parses a format; the error names the parameter. The parser's position is removed, because it counts from the start
-/// of the format within a larger file.
+/// Parses a format. The error names the parameter, without the parser's position within the format.
 fn read_format(text: &str) -> Result<Format, String> {
     if let Ok(format) = serde_json::from_str::<BTreeMap<String, BTreeMap<String, IgnoredAny>>>(text) {
         let mut fields =
@@ -256,7 +252,6 @@ fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static 
     }
 }
 
-/// Validates the texts for people and the maximum number of pixels.
 fn check_words(descriptor: &Descriptor) -> Result<(), &'static str> {
     let is_line = |text: &String| {
         !text.trim().is_empty() && text.len() <= MAX_TITLE_LENGTH && !text.contains(char::is_control)
@@ -304,7 +299,6 @@ fn is_range(range: &NumConfig) -> bool {
     ordered && step.is_none_or(|step| step > Decimal::ZERO)
 }
 
-/// Validates the samples and the default of every input as inputs.
 fn check_samples(inputs: &Format) -> Result<(), String> {
     for (name, descriptor) in inputs.parameters() {
         if let Some(default) = &descriptor.default {
@@ -319,7 +313,6 @@ fn check_samples(inputs: &Format) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true for lower-case letters, digits and single hyphens, with no hyphen at either end.
 fn is_slug(id: &str) -> bool {
     let letters = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -391,7 +384,6 @@ mod tests {
         ] {
             let refused = checked_formats(inputs, output).map(|_| ());
             assert!(refused.as_ref().is_err_and(|why| why.contains(complaint)), "{inputs}: {refused:?}");
-            // A line number would count from the start of the format, not of the file that contains it.
             assert!(refused.as_ref().is_err_and(|why| !why.contains(" line ")), "{inputs}: {refused:?}");
         }
         assert!(checked_formats("{}", "{}").is_err(), "a model without outputs");

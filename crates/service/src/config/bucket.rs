@@ -31,7 +31,6 @@ pub struct S3Config {
     pub(crate) prefix: String,
     /// URL of the bucket for this process, without a trailing slash.
     pub(crate) address: Url,
-    /// URL of the bucket for callers.
     pub(crate) public_address: Url,
     /// True if callers upload to the bucket and read from it. Otherwise all bytes pass through the service.
     pub(crate) is_direct: bool,
@@ -118,8 +117,8 @@ impl S3Config {
         })
     }
 
-    /// Returns the lifecycle rule that a versioned bucket needs, as JSON for S3. Until an upload target expires,
-    /// callers can repeat the upload, which leaves noncurrent versions that no row refers to and no account pays for.
+    /// Returns the lifecycle rule for a versioned bucket, as JSON for S3. Repeated uploads leave versions that no
+    /// account pays for.
     pub fn lifecycle(&self) -> String {
         let rule = serde_json::json!({
             "ID": "inferstore",
@@ -136,7 +135,6 @@ impl S3Config {
     }
 }
 
-/// Returns the URL of a bucket at an endpoint; a URL with a path has no trailing slash.
 fn address(endpoint: &str, bucket: &str, is_virtual: bool) -> Result<Url, String> {
     let mut url = Url::parse(endpoint).map_err(|cause| format!("its endpoint is not a URL ({cause})"))?;
     let is_plain = url.username().is_empty() && url.password().is_none();
@@ -162,7 +160,6 @@ fn is_region(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Parses the path of the URL as the prefix of keys.
 fn prefix(path: &str) -> Option<String> {
     let path = path.trim_matches('/');
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');

@@ -47,8 +47,7 @@ pub struct Roles {
     pub api: bool,
     /// Runs tasks, and serves the node API.
     pub nodes: bool,
-    /// Runs jobs: storage billing, the sweeper, lease expiry, totals. One of the processes with this role runs each
-    /// job.
+    /// Runs jobs: storage billing, the sweeper, lease expiry, totals. One process with this role runs each job.
     pub jobs: bool,
 }
 

@@ -39,7 +39,7 @@ pub enum Data {
     Folder(PathBuf),
 }
 
-/// Settings of one service.
+/// Settings of one service. A policy that is None (default) keeps the value in the database.
 ///
 /// ```
 /// use inferstore_service::{Config, InsufficientBalance};
@@ -52,8 +52,7 @@ pub enum Data {
 pub struct Config {
     /// Location of the data.
     pub data: Data,
-    /// PostgreSQL database for everything but the bytes of files, shared by any number of processes. None (default): a
-    /// database in the data folder.
+    /// PostgreSQL database for everything but the bytes of files; None (default): a database in the data folder.
     pub database: Option<DatabaseUrl>,
     /// Roles of this process.
     pub roles: Roles,
@@ -65,8 +64,7 @@ pub struct Config {
     pub storage: SocketAddr,
     /// Address of the listener for health and metrics; None for no listener.
     pub operations: Option<SocketAddr>,
-    /// Base URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`, to which the service exports spans by
-    /// OTLP over HTTP. None (default): no export. Needs the feature `otel`.
+    /// Base URL of an OpenTelemetry collector (OTLP over HTTP); None: no export. Needs the feature `otel`.
     pub otlp_endpoint: Option<String>,
     /// Address of the node API's listener, where external nodes claim tasks; None for no listener.
     pub nodes: Option<SocketAddr>,
@@ -75,13 +73,11 @@ pub struct Config {
     pub controls: Option<ControlsConfig>,
     /// Public base URL of the object store and of every `download_url`, if other than the listening address.
     pub storage_url: Option<String>,
-    /// Origins whose pages may read and upload from a browser; `*` (default) for all. Uploads are protected by a
-    /// signature and downloads by an unguessable URL, whatever the origin.
+    /// Origins whose pages may use object storage; `*` (default): all. Signatures and unguessable URLs protect files.
     pub storage_origins: Vec<CorsOrigin>,
     /// Retention of orphaned blobs, to which no row refers, in `objects/orphans`.
     pub orphan_retention: Duration,
-    /// Retention of output files, whose URLs return 404 afterwards. None (default) keeps the policy of the database,
-    /// initially 30 days. `Duration::MAX` is forever.
+    /// Policy: retention of output files, whose URLs then return 404; initially 30 days (`Duration::MAX`: forever).
     pub output_retention: Option<Duration>,
     /// First account of a new service.
     pub first_account: FirstAccount,
@@ -89,19 +85,16 @@ pub struct Config {
     pub insufficient_balance: InsufficientBalance,
     /// Lifetime of an upload target (presigned upload).
     pub target_life: Duration,
-    /// Storage price of one GiB (2^30 bytes) for one day. None (default) keeps the policy of the database, initially
-    /// 0.001.
+    /// Policy: storage price of one GiB (2^30 bytes) for one day, initially 0.001.
     pub storage_price_per_gib_day: Option<Money>,
-    /// Policy: true if an account makes and revokes its own keys over the API, with a key that has no expiry, limit or
-    /// models. None (default) keeps the policy of the database, initially false.
+    /// Policy: an account makes and revokes its own keys over the API, with an unrestricted key. Initially false.
     pub owners_manage_keys: Option<bool>,
     /// Interval of storage billing, at least one second.
     pub storage_billing_interval: Duration,
     /// Number of concurrent tasks in this process; 0 if only other processes run tasks.
     pub workers: usize,
-    /// Command of the process that runs built-in models: a program that calls `serve_models` with its last two
-    /// arguments, which the service appends. None (default) runs the models in this process, because a library cannot
-    /// know how its program behaves when started again.
+    /// Command of the process that runs built-in models: a program that calls `serve_models` with the two arguments
+    /// that the service appends. None (default) runs the models in this process.
     pub model_process: Option<Vec<OsString>>,
     /// Built-in models that this process does not run: their tasks wait for an external node.
     pub excluded_models: BTreeSet<String>,
@@ -111,15 +104,11 @@ pub struct Config {
     pub lease_attempts: i64,
     /// Time from lease expiry until a task fails if no live node serves its model.
     pub lease_grace: Duration,
-    /// Maximum time in the queue, after which a task fails unbilled. None (default) keeps the policy of the database,
-    /// initially forever. `Duration::MAX` is forever.
+    /// Policy: maximum time in the queue, after which a task fails unbilled. Initially forever (`Duration::MAX`).
     pub queue_timeout: Option<Duration>,
-    /// Retention of ended tasks. None (default) keeps the policy of the database, initially forever. `Duration::MAX` is
-    /// forever.
+    /// Policy: retention of ended tasks, initially forever (`Duration::MAX`).
     pub task_retention: Option<Duration>,
-    /// Retention of individual movements of money that belong to no task, such as storage charges; older ones are
-    /// folded into sums. None (default) keeps the policy of the database, initially forever. `Duration::MAX` is
-    /// forever.
+    /// Policy: retention of movements of money of no task, which are then folded into sums. Initially forever.
     pub movement_retention: Option<Duration>,
     /// Limits on requests, connections and runs.
     pub limits: Limits,
@@ -227,8 +216,7 @@ impl std::fmt::Debug for FirstAccount {
 pub struct Limits {
     /// Maximum size of a JSON body in bytes.
     pub body: usize,
-    /// Maximum number of concurrent requests; more are refused with 503. One account may have a quarter of them, and as
-    /// many uploads; more are refused with 429 and 503.
+    /// Maximum number of concurrent API requests, and of uploads; one account may have a quarter. More get 503 or 429.
     pub max_requests: usize,
     /// Maximum number of forms read before their signature is known. A further form aborts the oldest.
     pub unsigned_forms: usize,
@@ -286,7 +274,6 @@ const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 /// Minimum lease duration. A node sends three heartbeats per lease duration.
 const MIN_LEASE: Duration = Duration::from_millis(100);
 
-/// Default address of listeners: a free port of this machine.
 pub(crate) const FREE_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 

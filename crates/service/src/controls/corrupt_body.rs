@@ -39,7 +39,6 @@ impl Fault {
         Response::from_parts(parts, body)
     }
 
-    /// Replaces the value of a field in the body; returns the body unchanged if it lacks the field.
     async fn with_field(&self, body: Body) -> Bytes {
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
         let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
@@ -52,7 +51,6 @@ impl Fault {
     }
 }
 
-/// Returns the part of a JSON text at a JSON pointer.
 fn field_at<'a>(mut text: &'a str, pointer: &str) -> Option<&'a str> {
     for name in pointer.split('/').skip(1) {
         let name = name.replace("~1", "/").replace("~0", "~");

@@ -32,7 +32,6 @@ const CRITERIA: [Criterion; 3] = [
     ("path", |fault, one| fault.path.as_ref().is_none_or(|wanted| one.has_path(wanted)), |one| one.path),
 ];
 
-/// Returns the error message for a fault that no request can match.
 pub(super) fn never_met(fault: &Fault) -> Option<String> {
     let is_odd =
         |path: &String| !path.starts_with('/') || path.contains(['?', '#']) || path.starts_with(ROOT);
@@ -76,7 +75,6 @@ const fn at_the_api(method: &'static str, path: &'static str, operation: Option<
 }
 
 impl Endpoint {
-    /// Returns true if the path is this endpoint's, as a template of the API document or as a concrete path.
     fn has_path(&self, path: &str) -> bool {
         match self.side {
             Side::Api => is_path_of(self.path, path),

@@ -219,7 +219,6 @@ impl Fault {
         self.times(1)
     }
 
-    /// Returns the reason why the fault is invalid.
     pub(super) fn mistake(&self) -> Option<String> {
         let is_status = self.effect == Effect::Status;
         let given = [

@@ -35,7 +35,6 @@ impl Faults {
         Self { inner: Mutex::new(Inner { kept: Vec::new(), next: 1, random: random(seed) }), seed }
     }
 
-    /// Returns the first active fault that applies to a request. A fault whose `times` are used up is inactive.
     pub(super) fn meet(&self, seen: &RequestInfo) -> Option<(u64, Fault)> {
         let Inner { kept, random, .. } = &mut *self.inner.lock();
         let met = kept.iter_mut().find(|kept| {

@@ -176,7 +176,6 @@ async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
 #[serde(deny_unknown_fields)]
 struct JournalQuery {
     operation: Option<Operation>,
-    /// Lower bound of the entry numbers, exclusive.
     #[serde(default, deserialize_with = "whole")]
     after: Option<Whole>,
 }

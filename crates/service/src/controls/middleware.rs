@@ -62,7 +62,6 @@ impl RequestInfo {
 }
 
 impl Tester {
-    /// Adds the middleware of faults and journal to the routes of this side.
     pub(crate) fn around_routes(self: &Arc<Self>, side: Side, clock: &Clock, routes: Router) -> Router {
         let (tester, clock) = (Arc::clone(self), clock.clone());
         routes.layer(from_fn(move |request: Request, next: Next| {
@@ -149,7 +148,6 @@ impl Fault {
         }
     }
 
-    /// Builds the response of a status fault, in the format of the API or of S3, unless the fault has its own body.
     fn response(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {

@@ -64,7 +64,6 @@ pub(crate) struct Tester {
 }
 
 impl Tester {
-    /// Binds the listener of the controls, if the settings turn them on.
     pub(crate) fn bind(config: &Config) -> Result<Option<(Arc<Self>, Listener)>> {
         let Some(settings) = &config.controls else { return Ok(None) };
         let token = match &settings.token {
@@ -87,7 +86,6 @@ impl Tester {
         Ok(Some((Arc::new(tester), listener)))
     }
 
-    /// Returns the switch of the local node.
     pub(crate) fn switch(&self) -> Arc<Switch> {
         Arc::clone(&self.switch)
     }

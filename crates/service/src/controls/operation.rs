@@ -4,8 +4,7 @@ use inferstore_api::operations;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Requested operation: one of the [`operations`] of the API document, or of the object store. In JSON, its identifier:
-/// `createTask`, `getObject`.
+/// An operation of the API document ([`operations`]) or of the object store; in JSON, `createTask` or `getObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Operation(&'static str);
 
@@ -31,7 +30,6 @@ impl Operation {
         of_api.chain([Self::GET_OBJECT, Self::HEAD_OBJECT, Self::PUT_OBJECT, Self::POST_OBJECT])
     }
 
-    /// Returns the operation at a route template of the API.
     pub(super) fn of_api(method: &str, pattern: &str) -> Option<Self> {
         let mut all = operations::ALL.iter();
         all.find(|one| one.method == method && one.path == pattern).map(|one| Self(one.id))

@@ -7,7 +7,6 @@ use super::Controls;
 use crate::folder::if_present;
 use crate::{Error, Result};
 
-/// State that a reset restores, beside a copy of the database.
 #[derive(Default)]
 pub(super) struct Baseline {
     clock_ahead: i64,

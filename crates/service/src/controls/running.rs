@@ -54,8 +54,7 @@ impl Controls {
         Ok(())
     }
 
-    /// Takes the local node down: its runs are interrupted and claimable by other nodes, and queued tasks stay queued.
-    /// Only other nodes serve models.
+    /// Takes the local node down: other nodes can claim its interrupted runs, and queued tasks stay queued.
     pub async fn take_node_down(&self) -> Result<()> {
         let mut node = self.tester.switch.pause().await;
         node.is_up = false;
@@ -79,8 +78,7 @@ impl Controls {
     /// Credits an account with money or free credits.
     ///
     /// # Errors
-    /// If there is no such account, the amount is not positive, the account would exceed the largest amount, or the
-    /// database cannot be written.
+    /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         self.admin.credit(username, credit).await
     }
@@ -88,8 +86,7 @@ impl Controls {
     /// Sets the amounts of an account, by movements that keep the ledger consistent.
     ///
     /// # Errors
-    /// If there is no such account, an amount is negative, the account would exceed the largest amount, or the database
-    /// cannot be written.
+    /// If there is no such account, an amount is negative, or the account would exceed the largest amount.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = self.admin.account(username, doing).await?;

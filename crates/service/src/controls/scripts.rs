@@ -38,7 +38,6 @@ impl Controls {
         self.tester.switch.scripts.lock().clone()
     }
 
-    /// Publishes the served models at once, and retries the claims of queued tasks.
     async fn scripts_changed(&self) -> Result<()> {
         self.nodes.heartbeat().await?;
         self.admin.dispatcher.look_for_all();

@@ -109,7 +109,6 @@ pub(super) async fn add_account(db: &dyn Session, new: &NewAccount, now: Moment)
     db.one(BY_USERNAME, params![username], account).await
 }
 
-/// Inserts a key, or un-revokes it.
 pub(super) async fn add_key(db: &dyn Session, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()> {
     let StoredKey { id, hash, rules } = key;
     let models = rules.models.as_deref().map(json);

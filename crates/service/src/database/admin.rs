@@ -152,7 +152,6 @@ impl<E: Engine> AdminDatabase for E {
     }
 }
 
-/// Returns the reason why a task cannot be changed as a running one.
 async fn refused(database: &impl Engine, id: &str) -> Result<TaskChange> {
     let status: Option<Status> =
         database.first("SELECT status FROM tasks WHERE id = $1", params![id], column).await?;

@@ -1,11 +1,8 @@
 //! Queries of the audit that do not depend on the engine, beyond the comparison of purses with movements.
 
-/// Names of tables and columns in an engine.
 pub(super) struct AuditNames {
-    /// Table of the accounts' counters, and its account column.
     pub(super) accounts: &'static str,
     pub(super) account: &'static str,
-    /// Column of tasks that movements refer to.
     pub(super) task: &'static str,
     /// Query of the reserved amounts, as account and amount by purse.
     pub(super) held: &'static str,
@@ -15,8 +12,7 @@ pub(super) fn fault((what, kept, computed): &(String, String, String), sentence:
     format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
 }
 
-/// Returns the sum of a column, even if damage makes the sum larger than an integer: SQLite's `sum` would fail, whereas
-/// this expression is only inexact.
+/// Returns the sum of a column: inexact, if damage makes the sum so large that SQLite's `sum` would fail.
 fn sum(column: &str) -> String {
     format!("(sum({column} >> 32) * 4294967296 + sum({column} & 4294967295))")
 }

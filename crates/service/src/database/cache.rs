@@ -24,7 +24,6 @@ pub(super) struct Caches {
     pages: Arc<Cache<Arc<ModelPage>>>,
 }
 
-/// Rows of which caches have copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CachedRows {
     Keys,
@@ -107,8 +106,7 @@ impl<V: Clone> Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Returns a guard that invalidates all entries on drop, after a write. The write must own the guard, because its
-    /// caller may be dropped earlier.
+    /// Returns a guard that invalidates all entries on drop, after a write. The write must own the guard.
     pub(crate) fn invalidate(self: &Arc<Self>) -> Invalidation<V> {
         Invalidation(Arc::clone(self))
     }

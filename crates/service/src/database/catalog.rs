@@ -180,7 +180,6 @@ async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Re
     Ok(db.run(&sql, values).await? > 0)
 }
 
-/// Activates the version, which updates the model; false if the version was active already.
 async fn put_version(
     db: &dyn Session,
     model: &str,

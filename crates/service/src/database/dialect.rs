@@ -1,37 +1,27 @@
 //! Dialect of an engine: the parts of SQL in which the engines differ.
 
 pub(super) struct Dialect {
-    /// Suffix of a select that locks its rows.
     pub(super) for_update: &'static str,
-    /// Suffix of a select that locks its rows, and lets others refer to them.
     pub(super) for_no_key_update: &'static str,
     /// Conditions on a text, around the parameter that has a list of texts.
     pub(super) in_list: [&'static str; 2],
     pub(super) not_in_list: [&'static str; 2],
     /// Table with the column `item`, around the parameter that has a list of texts.
     pub(super) items: [&'static str; 2],
-    /// Function of the larger of two numbers.
     pub(super) greatest: &'static str,
-    /// Function of the position of a text in another one.
     pub(super) position: &'static str,
-    /// JSON array of the models in the rows of a select.
     pub(super) json_of_models: &'static str,
     /// Conditions in the words of partial indexes: the active version, and unused upload targets.
     pub(super) is_active: &'static str,
     pub(super) unused: &'static str,
-    /// Table with the storage meters of accounts, its account column, and its join with accounts.
     pub(super) meters: &'static str,
     pub(super) meter_account: &'static str,
     pub(super) metered_accounts: &'static str,
-    /// Column of tasks that movements refer to.
     pub(super) task: &'static str,
     /// Inserts the account $1 with the scope $2, wallet address $3 and bucket $4 at $5, unless its name is taken.
     pub(super) add_account: &'static str,
-    /// Selects all accounts with their purses.
     pub(super) accounts: &'static str,
-    /// Selects the accounts that may owe something for storage.
     pub(super) storing: &'static str,
-    /// Maximum number of storage charges at a time.
     pub(super) charges_at_once: usize,
     /// Column of the order of publication, and its value for a new model, if the database does not number rows.
     pub(super) model_number: [&'static str; 2],
@@ -43,7 +33,6 @@ pub(super) struct Dialect {
 }
 
 impl Dialect {
-    /// Returns a condition that the text is in the list of the parameter.
     pub(super) fn is_in(&self, param: &str) -> String {
         self.in_list.join(param)
     }

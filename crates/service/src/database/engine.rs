@@ -16,7 +16,6 @@ use crate::ledger::{Movement, Origin, Purses};
 use crate::queue::Queue;
 use crate::{Error, Result};
 
-/// Parameters of a statement, by number: `$1` is the first one.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 macro_rules! params {
@@ -25,16 +24,13 @@ macro_rules! params {
 
 pub(super) use params;
 
-/// Receives the rows of a statement.
 pub(super) type EachRow<'a> = &'a mut (dyn FnMut(&dyn Row) -> FromSqlResult<()> + Send);
 
 /// Connection of an engine, inside or outside of a transaction. Statements are prepared once for each connection.
 #[async_trait]
 pub(super) trait Session: Sync {
     fn dialect(&self) -> &'static Dialect;
-    /// Runs a statement without result rows; returns the number of changed rows.
     async fn run(&self, sql: &str, params: Params<'_>) -> Result<u64>;
-    /// Runs a statement that must change exactly one row.
     async fn change_one(&self, sql: &str, params: Params<'_>) -> Result<()> {
         let changed = self.run(sql, params).await?;
         debug_assert_eq!(changed, 1, "a statement must change exactly one row: {sql}");
@@ -54,11 +50,9 @@ pub(super) trait Session: Sync {
     async fn spendable_purses(&self, account: AccountId) -> Result<Purses> {
         self.purses(account).await
     }
-    /// Moves amounts between purses and inserts the movements. Skips zeros.
     async fn move_all(&self, movements: &[Movement], origin: Origin<&str>, now: Moment) -> Result<()>;
 }
 
-/// One method for each expected number of rows.
 #[async_trait]
 pub(super) trait Rows: Sync {
     async fn all<T: Send + 'static>(&self, sql: &str, params: Params<'_>, read: Read<T>) -> Result<Vec<T>>;
@@ -72,7 +66,6 @@ pub(super) trait Rows: Sync {
         Ok(self.all(sql, params, read).await?.into_iter().next())
     }
 
-    /// Returns the single row, which must exist.
     async fn one<T: Send + 'static>(&self, sql: &str, params: Params<'_>, read: Read<T>) -> Result<T> {
         let missing = || Error::new("using the database", "a statement returned no row");
         self.first(sql, params, read).await?.ok_or_else(missing)
@@ -112,15 +105,12 @@ macro_rules! work {
 
 pub(super) use work;
 
-/// Way of running work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Read,
     /// Write of one statement, which may run twice without a further effect.
     Idempotent,
-    /// Write of one statement.
     Statement,
-    /// Write of several statements, all or none.
     Transaction,
     /// Transaction after which cached rows are read again, here and in other processes.
     Change(CachedRows),
@@ -143,7 +133,6 @@ pub(super) trait Engine: Queue + Clone + 'static {
         work: Work<A, T>,
     ) -> Result<T>;
 
-    /// Runs a write of one statement; returns the number of changed rows.
     async fn run(&self, sql: &str, params: Params<'_>) -> Result<u64> {
         self.run_as(How::Statement, sql, params).await
     }
@@ -173,13 +162,11 @@ pub(super) trait Engine: Queue + Clone + 'static {
         Ok(None)
     }
 
-    /// Waits for the turn of the payer of an upload target.
     async fn enter_of_target(&self, _id: &str) -> Result<Turn> {
         Ok(None)
     }
 }
 
-/// A statement with its parameters, for another thread.
 pub(super) struct Statement {
     sql: String,
     values: Vec<Value>,
@@ -198,7 +185,6 @@ impl Statement {
     }
 }
 
-/// Returns a parameter in the value type of SQLite, to which all engines convert.
 pub(super) fn value<'a>(output: &'a ToSqlOutput<'_>) -> rusqlite::Result<ValueRef<'a>> {
     match output {
         ToSqlOutput::Borrowed(value) => Ok(*value),

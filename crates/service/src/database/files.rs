@@ -257,7 +257,6 @@ impl<E: Engine> Files for E {
 
 const OF_ANOTHER_PAYER: &str = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND payer <> $3";
 
-/// Returns true if the key has a file that was uploaded in a later second.
 async fn has_later(db: &dyn Session, object: &Object) -> Result<bool> {
     let later = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 \
                  AND created_at / 1000 > CAST($3 AS BIGINT) / 1000";
@@ -292,7 +291,6 @@ async fn remove(
     Ok(Some(blob))
 }
 
-/// Inserts an object: a file that was uploaded to a target, or an output of a lease.
 async fn insert(db: &dyn Session, id: &str, object: &Object, target: Option<&Target>) -> Result<()> {
     let Object { bucket, key, blob, mime, size, etag, created_at } = object;
     let output = target.is_none().then(|| lease_of(key));

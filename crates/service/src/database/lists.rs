@@ -10,7 +10,6 @@ const OWN_PRIVATE: &str = "is_public = false AND owner = $1";
 const PRIVATE_OF_ORGANIZATIONS: &str = "is_public = false AND owner <> $1 \
      AND owner IN (SELECT organization FROM members WHERE person = $1)";
 
-/// Returns the parts of a list, and a further condition on the models.
 pub(super) const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
     const LISTED: &[&str] = &[PUBLIC, OWN_PRIVATE];
     match filter {
@@ -39,7 +38,6 @@ pub(super) const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
 pub(super) const SUMMARY: &str =
     "models.id, name, username, description, is_official, is_verified, is_public, price";
 
-/// Returns the operator's query of tasks, given the column for movements. `more` selects the long columns.
 fn tasks(name: &str, more: &str) -> String {
     format!(
         "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, updated_at, \
@@ -48,8 +46,7 @@ fn tasks(name: &str, more: &str) -> String {
     )
 }
 
-/// Returns the query for a page of tasks: of the account $1, with the status $2, limit $3 and offset $4. Tasks of an
-/// account are read in the order of its history, which has an index.
+/// Returns the query for a page of tasks of the account $1, in the order of its history, which has an index.
 pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
     let (of_account, order) = match filter.account {
         Some(_) => ("account = $1", "place"),
@@ -60,7 +57,6 @@ pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
     format!("{tasks} WHERE {of_account} AND {of_status} ORDER BY {order} DESC LIMIT $3 OFFSET $4")
 }
 
-/// Returns the query for the task $1 with its inputs and results.
 pub(super) fn one_task(name: &str) -> String {
     format!("{} WHERE tasks.id = $1", tasks(name, ", input, output, error"))
 }

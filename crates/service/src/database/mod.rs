@@ -43,7 +43,6 @@ use crate::registry::{Heartbeats, Registry};
 use crate::{Error, Result};
 use tables::TableFile;
 
-/// All database operations of the service, in any engine.
 pub(crate) trait Database:
     Accounts
     + AdminDatabase
@@ -63,7 +62,6 @@ pub(crate) trait Database:
 {
 }
 
-/// Durability of acknowledged writes at a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Every write is synced to the disk before its acknowledgment.
@@ -81,7 +79,6 @@ pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dy
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use postgres::MAX_CONNECTIONS;
 
-/// Connects to an external database, and migrates its schema.
 #[cfg(feature = "postgres")]
 pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(postgres::PostgresDatabase::open(url).await?))
@@ -100,7 +97,6 @@ pub(crate) const JOB_LEASE: Duration = Duration::from_secs(30);
 /// Database operations of several processes over one database. The defaults suit an engine for a single process.
 #[async_trait]
 pub(crate) trait Sharing: Send + Sync {
-    /// Returns true if other processes may use the database at the same time.
     fn is_shared(&self) -> bool {
         false
     }
@@ -112,11 +108,9 @@ pub(crate) trait Sharing: Send + Sync {
     async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool> {
         Ok(true)
     }
-    /// Extends this process's hold on a job by `JOB_LEASE` from now.
     async fn hold_job(&self, _name: &str, _now: Moment) -> Result<()> {
         Ok(())
     }
-    /// Releases a job, so that other processes may start the next run.
     async fn end_job(&self, _name: &str) -> Result<()> {
         Ok(())
     }
@@ -132,18 +126,15 @@ pub(crate) trait Sharing: Send + Sync {
     }
     /// Announces a queued task of the model to other processes. The hint may be lost.
     fn announce_queued(&self, _model: &str) {}
-    /// Waits for a hint of another process.
     async fn queue_changed(&self) -> QueueChange {
         std::future::pending().await
     }
 }
 
-/// Change of the queue by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only processes of a cluster have others"))]
 pub(crate) enum QueueChange {
     Queued(String),
-    /// Any change: hints were lost.
     Any,
 }
 
@@ -151,7 +142,6 @@ pub(crate) enum QueueChange {
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
     async fn setting(&self, name: &str) -> Result<Option<String>>;
-    /// Returns the value of a setting; stores and returns the given value if not set.
     async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
     /// Ensures the initial data of a service in one transaction, so that only one of several concurrent starts credits
@@ -162,42 +152,34 @@ pub(crate) trait Settings: Send + Sync {
     async fn first_key_shown(&self, id: &str) -> Result<()>;
 }
 
-/// Setting with the username of the first account, once created.
 pub(crate) const FIRST_ACCOUNT: &str = "first account";
 
 /// Setting with the identifier of a first account's key that may not have been shown.
 pub(crate) const UNSHOWN_KEY: &str = "unshown key";
 
-/// Checks, backup and shutdown of a database.
 #[async_trait]
 pub(crate) trait Maintenance: Settings {
-    /// Fails if the database cannot commit writes.
     async fn check_writer(&self) -> Result<()> {
         // An empty transaction would not touch the disk, and a read would succeed on a standby.
         self.set_setting("health check", "").await
     }
-    /// Sums stored bytes, reserved money and unused upload targets over all accounts.
     async fn totals(&self) -> Result<Totals>;
     /// Writes a consistent copy into a new file, while reads and writes continue. Returns the blobs of its rows.
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>>;
-    /// Replaces everything but files by the contents of a backup, for tests. Computing tasks become claimable. Returns
-    /// the blobs of the deleted files.
+    /// Replaces everything but files by a backup, for tests; returns the blobs of the deleted files.
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>>;
     /// Closes the database gracefully; later calls fail. Reads still running at the deadline fail too.
     async fn close(&self, deadline: Instant);
-    /// Returns the number of committed transactions, if the engine counts them.
     #[cfg(test)]
     fn commits(&self) -> usize {
         0
     }
 }
 
-/// Moves everything that a database keeps to another one, of any engine.
 #[async_trait]
 pub(crate) trait Transfer: Send + Sync {
     /// Writes every table, as of one moment, to files in a folder.
     async fn export_tables(&self, folder: &Path) -> Result<Vec<TableFile>>;
-    /// Returns whether no service has begun with the database yet.
     async fn is_empty(&self) -> Result<bool>;
     /// Reads every table from files in a folder, and adds settings, in one transaction. Fails when the database is not
     /// empty, and when it would not export the same files.
@@ -209,17 +191,13 @@ pub(crate) trait Transfer: Send + Sync {
     ) -> Result<()>;
 }
 
-/// The refusal of an import into a database that is in use.
 pub(crate) fn not_empty() -> Error {
     Error::new("importing", "the database is not empty").with_hint("name a new database or data folder")
 }
 
-/// Accounts, balances and API key of a new service.
 #[derive(Clone)]
 pub(crate) struct Bootstrap {
-    /// Account that publishes the official models and receives the storage charges.
     pub(crate) operator: NewAccount,
-    /// First account, with its balance.
     pub(crate) first: NewAccount,
     pub(crate) balance: Money,
     pub(crate) free_balance: Money,
@@ -229,6 +207,5 @@ pub(crate) struct Bootstrap {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bootstrapped {
     pub(crate) operator: Account,
-    /// True if the key was added.
     pub(crate) is_key_new: bool,
 }

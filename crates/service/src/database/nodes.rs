@@ -139,7 +139,6 @@ impl<E: Engine> Registry for E {
     }
 }
 
-/// Returns true if the nodes of a key have too many models for further ones.
 async fn is_full(db: &dyn Session, key: &str, models: &[String]) -> Result<bool> {
     let count =
         "SELECT count(*) FROM node_models JOIN nodes ON nodes.id = node_models.node WHERE nodes.key = $1";

@@ -31,7 +31,6 @@ impl dyn Row + '_ {
     }
 }
 
-/// View of a row that starts at a later column.
 pub(super) struct RowFrom<'a> {
     pub(super) first: usize,
     pub(super) row: &'a dyn Row,
@@ -92,7 +91,6 @@ records! {
         is_refunded;
 }
 
-/// Reads a key without its rules.
 pub(super) fn kept_key(row: &dyn Row) -> FromSqlResult<StoredKey> {
     Ok(StoredKey { id: row.get(0)?, hash: row.get(1)?, rules: KeyRules::default() })
 }
@@ -122,7 +120,6 @@ pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(StoredKey, Account
     Ok((StoredKey { rules, ..kept_key(row)? }, account(&RowFrom { first: 2, row })?))
 }
 
-/// Returns the column of `members` with the other accounts, and the column with an account of this scope.
 pub(super) const fn member_columns(scope: Scope) -> (&'static str, &'static str) {
     match scope {
         Scope::Organization => ("person", "organization"),
@@ -142,7 +139,6 @@ pub(super) fn node_overview(row: &dyn Row) -> FromSqlResult<NodeOverview> {
     })
 }
 
-/// Returns a node, given its models with the heartbeat of each and of the node.
 pub(super) fn known_node(rows: Vec<(String, Moment, Moment)>) -> Option<KnownNode> {
     let seen_at = rows.first()?.2;
     Some(KnownNode {
@@ -151,7 +147,6 @@ pub(super) fn known_node(rows: Vec<(String, Moment, Moment)>) -> Option<KnownNod
     })
 }
 
-/// Returns the nodes and models of slots, each with a text that identifies the slot among its node's.
 pub(super) fn seen_models(slots: &[SeenSlot]) -> Vec<(&str, &str, &str)> {
     let mut seen = Vec::new();
     for (node, models) in slots {
@@ -201,7 +196,6 @@ pub(super) fn task_detail(row: &dyn Row) -> FromSqlResult<TaskDetail> {
     Ok(TaskDetail { overview: task_overview(row)?, input: input.0, output: json(13)?, error: json(14)? })
 }
 
-/// Reads the properties of a task that its refund needs.
 pub(super) fn charged(row: &dyn Row) -> FromSqlResult<Charged> {
     Ok(Charged {
         account: row.get(0)?,

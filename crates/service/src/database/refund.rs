@@ -15,7 +15,6 @@ pub(super) struct Charged {
 }
 
 impl Charged {
-    /// Returns true if the task was charged an amount.
     pub(super) fn is_charged(&self) -> bool {
         let Split { free, balance } = self.price;
         self.status == Status::Success && (free.is_positive() || balance.is_positive())

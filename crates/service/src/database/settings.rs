@@ -16,7 +16,6 @@ const SETTING: &str = "SELECT value FROM settings WHERE name = $1";
 pub(super) const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES ($1, $2) \
      ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// Finds a row in a database that a service has begun with.
 pub(super) const HAS_ROWS: &str =
     "SELECT 1 WHERE EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM settings)";
 

@@ -19,11 +19,9 @@ pub(super) const FORGET_KEY_TASKS: &str = "DELETE FROM key_tasks WHERE task IN (
 pub(super) const ADD_CREATE_KEY: &str =
     "INSERT INTO create_keys (account, key, request, task, created_at) VALUES ($1, $2, $3, $4, $5)";
 
-/// Selects the create of the account $1 that used the idempotency key $2 after $3.
 pub(super) const KEYED_CREATE: &str =
     "SELECT task, request FROM create_keys WHERE account = $1 AND key = $2 AND created_at > $3";
 
-/// Deletes the idempotency key $2 of the account $1, unless it was used after $3.
 pub(super) const FORGET_KEY: &str =
     "DELETE FROM create_keys WHERE account = $1 AND key = $2 AND created_at <= $3";
 
@@ -31,8 +29,7 @@ pub(super) const FORGET_KEY: &str =
 pub(super) const FORGET_KEYS: &str = "DELETE FROM create_keys WHERE (account, key) IN ( \
      SELECT account, key FROM create_keys WHERE created_at <= $1 LIMIT 1000)";
 
-/// Selects the load of each model: queued and computing tasks, the enqueue time of the oldest queued task, and the
-/// nodes with a heartbeat since $1.
+/// Selects the load of each model, with the enqueue time of its oldest queued task and its live nodes since $1.
 pub(super) const MODEL_LOADS: &str = "SELECT model, CAST(sum(queued) AS BIGINT), CAST(sum(computing) AS BIGINT), \
        max(waits_since), CAST(sum(nodes) AS BIGINT) FROM ( \
      SELECT model, queued, 0 AS computing, 0 AS nodes, \
@@ -44,6 +41,5 @@ pub(super) const MODEL_LOADS: &str = "SELECT model, CAST(sum(queued) AS BIGINT),
      WHERE coalesce(node_models.seen_at, nodes.seen_at) >= $1 AND model IN (SELECT id FROM models) GROUP BY model \
      ) AS loads GROUP BY model ORDER BY model";
 
-/// Selects the state of the lease of the task $1 by the node $2 in its attempt $3.
 pub(super) const LEASE_STATE: &str = "SELECT status, output_format, tasks.model, leased_at, traceparent FROM tasks \
      JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND node = $2 AND attempt = $3";

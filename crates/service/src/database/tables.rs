@@ -1,5 +1,4 @@
-//! Tables in a form that every engine reads and writes: JSON lines, one for each row, in one order. It is what an export
-//! holds. A text has no NUL in it: SUBSTITUTE replaces it, as in PostgreSQL.
+//! Tables of an export, for every engine: one JSON line for each row, in one order; SUBSTITUTE replaces NUL.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -18,14 +17,11 @@ use crate::{Error, Result};
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(super) columns: &'static [&'static str],
-    /// The columns that order the rows.
     pub(super) key: &'static [Key],
 }
 
-/// A column that orders rows.
 pub(super) enum Key {
     Integer(&'static str),
-    /// By its bytes.
     Text(&'static str),
 }
 
@@ -69,7 +65,6 @@ pub(crate) const TABLES: &[Table] = tables! {
     "operator_log": Integer "id"; "at" "request" "body" "status";
 };
 
-/// The table of objects.
 pub(crate) const OBJECTS: &str = "objects";
 /// The one column whose values are bytes; in JSON they are `\x` and hexadecimal digits, as PostgreSQL reads them.
 pub(super) const BYTES: &str = "hash";
@@ -78,7 +73,6 @@ pub(super) const BYTES: &str = "hash";
 pub(super) const OF_A_PLACE: &str = "('import', 'objects', 'objects are in a bucket', 'folder of files', 'health check', 'totals', 'orphans')";
 
 impl Table {
-    /// The columns with commas between.
     pub(super) fn list(&self) -> String {
         self.columns.join(", ")
     }
@@ -103,7 +97,6 @@ pub(crate) fn format() -> String {
     hex(digest.finalize().get(..8).unwrap_or_default())
 }
 
-/// The rows of a table in an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableFile {
@@ -118,10 +111,8 @@ impl TableFile {
     }
 }
 
-/// Writes the rows of a table, and adds up their checksum.
 pub(super) struct TableWriter {
     table: &'static Table,
-    /// None where only the checksum is wanted.
     file: Option<(PathBuf, BufWriter<File>)>,
     digest: Sha256,
     rows: u64,
@@ -129,7 +120,6 @@ pub(super) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Writes into a file of the folder, or nowhere.
     pub(super) fn new(table: &'static Table, folder: Option<&Path>) -> Result<Self> {
         let create = |folder| {
             let path = TableFile::path(folder, table.name);
@@ -192,7 +182,6 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 /// The longest line: the largest inputs and outputs of a task, escaped.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Reads the lines of a table.
 pub(super) struct TableReader {
     path: PathBuf,
     lines: BufReader<File>,
@@ -205,7 +194,6 @@ impl TableReader {
         Ok(Self { path, lines: BufReader::with_capacity(1 << 16, file) })
     }
 
-    /// Returns the next lines; none at the end.
     pub(super) fn batch(&mut self) -> Result<Vec<String>> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -226,7 +214,6 @@ fn cannot_read(path: &Path, cause: io::Error) -> Error {
     Error::new(format!("reading {}", path.display()), cause)
 }
 
-/// Fails unless the rows that an engine has written are those of the export.
 pub(super) fn check_written(written: &TableFile, exported: &[TableFile]) -> Result<()> {
     if exported.contains(written) {
         return Ok(());

@@ -76,12 +76,10 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// Encodes a JSON array for `json_each`.
 pub(super) fn json(items: &[impl Serialize]) -> String {
     serde_json::json!(items).to_string()
 }
 
-/// Converts a count or size to the database's type, saturating.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

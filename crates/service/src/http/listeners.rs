@@ -6,7 +6,6 @@ use inferstore_server::Listener;
 
 use crate::{Error, Result};
 
-/// Binds a listener, whose port the option sets.
 pub(crate) fn bind(address: SocketAddr, option: &str) -> Result<Listener> {
     Listener::bind(address).map_err(|cause| {
         Error::new(format!("listening on {address} ({option})"), cause)

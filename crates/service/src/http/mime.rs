@@ -28,7 +28,6 @@ pub(crate) fn is_mime(text: &str) -> bool {
     text.len() <= 255 && is_type && parameters.is_empty() && !text.contains("  ")
 }
 
-/// Returns the length of the quoted string of printable ASCII at the start of a text; None if there is none.
 fn quoted_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let end = text.strip_prefix('"')?.find(|letter: char| {
@@ -72,7 +71,6 @@ mod tests {
             "a/b;c=\"ü\"",
             "a/b;c=\"d",
             "a/b;c=\"d\"e",
-            // Browsers take the last type of a list.
             "image/png, text/html",
             "image/png;a=b, text/html",
             "image/png;a=b,text/html",

@@ -21,7 +21,6 @@ use crate::telemetry::Spans;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Time for which a browser may cache a preflight response.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -29,13 +28,11 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 /// Routes of nodes, which poll: their requests get no span.
 const NODE_ROUTES: &str = "/nodes/";
 
-/// Trace context of a request (W3C Trace Context): of its span, if the service exports spans, otherwise of the caller;
-/// None without both.
+/// W3C Trace Context of a request: of its span if the service exports spans, otherwise of the caller.
 #[derive(Clone)]
 pub(crate) struct TraceParent(pub(crate) Option<String>);
 
 impl TraceParent {
-    /// Returns the context of the caller; None without a valid `traceparent` header.
     fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(TRACEPARENT).iter();
         let only = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
@@ -67,7 +64,6 @@ fn is_traceparent(value: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Access log, metrics, spans and identifiers of the requests to one listener.
 pub(crate) struct Observer {
     pub(crate) random: Randomness,
     pub(crate) metrics: Arc<Metrics>,
@@ -75,7 +71,6 @@ pub(crate) struct Observer {
     pub(crate) spans: Arc<Spans>,
 }
 
-/// Username of the caller for the access log, set by the check of the API key.
 #[derive(Clone, Default)]
 pub(crate) struct CallerSlot(Arc<OnceLock<String>>);
 
@@ -84,7 +79,6 @@ impl CallerSlot {
         let _ = self.0.set(username.to_owned());
     }
 
-    /// Returns the username of the caller; empty for unauthenticated requests.
     fn username(&self) -> &str {
         self.0.get().map_or("", String::as_str)
     }
@@ -145,7 +139,6 @@ pub(crate) fn set_date(clock: &Clock, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns a CORS layer without methods and headers for these origins; None without origins.
 pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;

@@ -93,7 +93,6 @@ where
     }
 }
 
-/// Names of types in serde's messages, and their names for callers in any language.
 const EXPECTED: [(&str, &str); 6] = [
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0"),
@@ -103,8 +102,7 @@ const EXPECTED: [(&str, &str); 6] = [
     ("a map", "an object"),
 ];
 
-/// Rewrites a message of serde without Rust types and without the position, because the path is known. A value quoted
-/// from the request stays unchanged.
+/// Rewrites a message of serde without Rust types and position. A value quoted from the request stays unchanged.
 fn in_words_of_json(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     if let Some((place, rest)) = message.split_once("unknown variant ")
@@ -149,7 +147,6 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for ApiQuery<T> {
     }
 }
 
-/// Deserializes an optional field that must not be null.
 pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -203,7 +200,6 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
-/// Returns the page size: the sent one within its range, or the default.
 pub(crate) fn page_size(name: &str, sent: Option<Whole>, default: u32, max: u32) -> Result<u32, Failure> {
     let size = sent.map_or(Some(default), |Whole(sent)| u32::try_from(sent).ok());
     size.filter(|size| (1..=max).contains(size))
@@ -218,7 +214,6 @@ pub(crate) fn position(name: &str, sent: Option<Whole>, first: u64) -> Result<u6
         .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between {first} and {}", i64::MAX)))
 }
 
-/// Path parameters: one, or a tuple.
 pub(crate) struct ApiPath<T = String>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Sync> FromRequestParts<S> for ApiPath<T> {

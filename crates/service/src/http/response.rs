@@ -57,8 +57,7 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// Returns a successful response whose payload is a record extended by stored JSON. Stored JSON is inserted unchanged,
-/// because it was validated at its write.
+/// Returns a success whose payload is a record extended by stored JSON, unchanged, because its write validated it.
 pub(crate) fn with_stored_json(
     record: &impl Serialize,
     stored: &[(&str, &str)],
@@ -73,7 +72,6 @@ pub(crate) fn with_stored_json(
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Returns the response to a request that is refused before routing.
 pub(crate) fn refuse_unrouted(message: &'static str) -> Response {
     Failure::new(StatusCode::BAD_REQUEST, message).into_response()
 }
@@ -104,13 +102,11 @@ impl Failure {
         Self { status, message: cut(message.into(), MAX_MESSAGE), retry_after: None }
     }
 
-    /// Creates a 404: the object does not exist, or the caller may not see it.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let message = format!("there is no {what} {:?} that you may see", beginning(id));
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// Creates a 422: the request is well-formed, but cannot be fulfilled.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
@@ -202,7 +198,6 @@ pub(crate) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) 
     )
 }
 
-/// Returns a handler that responds with 404 and a hint.
 pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure> + Clone {
     move |uri| {
         let message = format!("there is nothing at {}; {hint}", describe_path(&uri));

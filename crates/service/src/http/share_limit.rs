@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// Limit of concurrent work, in all and for one key, such as an account or a file.
 #[derive(Clone)]
 pub(crate) struct ShareLimit<K: Eq + Hash> {
     max: usize,
@@ -20,24 +19,20 @@ pub(crate) struct ShareLimit<K: Eq + Hash> {
     used: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// Permit of one piece of work; dropping the permit returns it.
 pub(crate) struct Permit<K: Eq + Hash> {
     limit: ShareLimit<K>,
     key: K,
 }
 
 impl<K: Clone + Eq + Hash> ShareLimit<K> {
-    /// Returns a limit of `max` permits, of which one key may hold a quarter.
     pub(crate) fn quarter(max: usize) -> Self {
         Self::new(max, max.div_ceil(4))
     }
 
-    /// Returns a limit of `max` permits, of which one key may hold `own`.
     pub(crate) fn new(max: usize, own: usize) -> Self {
         Self { max, own, used: Arc::default() }
     }
 
-    /// Returns a permit for this key; None if the key or all keys together have reached their limit.
     pub(crate) fn try_acquire(&self, key: K) -> Option<Permit<K>> {
         let mut used = self.used.lock();
         let own = used.get(&key).copied().unwrap_or(0);
@@ -62,7 +57,6 @@ impl<K: Eq + Hash> Drop for Permit<K> {
     }
 }
 
-/// Rate limit: requests of one account per second, with a burst of one second's worth.
 pub(crate) struct RateLimit {
     interval: Duration,
     /// Time of each account's next request at an even rate. One entry for each account.
@@ -74,7 +68,6 @@ impl RateLimit {
         Self { interval: Duration::from_secs(1) / per_second.get(), next: Mutex::default() }
     }
 
-    /// Counts a request, or returns the time until the account's next request is allowed.
     pub(crate) fn check(&self, account: AccountId) -> Result<(), Duration> {
         let now = Instant::now();
         let mut next = self.next.lock();

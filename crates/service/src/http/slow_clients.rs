@@ -23,7 +23,6 @@ impl MinThroughput {
         Self { timeout, deadline: Instant::now() + timeout, received: 0 }
     }
 
-    /// Returns the next chunk of the body; None at its end.
     pub(crate) async fn next<E>(
         &mut self,
         body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
@@ -53,7 +52,6 @@ struct Bounded {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
-    /// The client closed the connection before the end of the body.
     #[error("the body was cut off")]
     CutOff,
     #[error("the body is larger than allowed")]

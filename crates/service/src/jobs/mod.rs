@@ -19,7 +19,6 @@ use crate::queue::Abandoned;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum interval between two checks of expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Maximum time after lease expiry that a task waits for a node that has registered its model.
@@ -29,16 +28,13 @@ const HOUR: Duration = Duration::from_hours(1);
 
 const QUEUE_TIMEOUT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Interval at which the metrics over all accounts are recomputed.
 const TOTALS_INTERVAL: Duration = Duration::from_mins(1);
 
 const EXPIRED_LEASES: &str = "expired leases";
 const QUEUE_TIMEOUT: &str = "queue timeout";
 
-/// Interval at which pending deltas are folded into totals.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// State of the jobs.
 pub(crate) struct Jobs {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,
@@ -53,7 +49,6 @@ pub(crate) struct Jobs {
 /// A job. Each run is independent, so that any process can do the next one.
 struct Job {
     name: &'static str,
-    /// True if the first run is due at the start; otherwise after one interval.
     is_due_at_start: bool,
     /// True if the job fails tasks of silent nodes, which need time to reconnect after an outage.
     needs_heartbeats: bool,
@@ -179,7 +174,6 @@ async fn run_if_due(jobs: &Jobs, job: &Job, last_success: &mut Moment) -> Result
     Ok(())
 }
 
-/// Extends the lease of a running job, so that no other process starts the job.
 async fn hold(jobs: &Jobs, job: &str) -> Infallible {
     loop {
         tokio::time::sleep(JOB_LEASE / 3).await;
@@ -189,7 +183,6 @@ async fn hold(jobs: &Jobs, job: &str) -> Infallible {
     }
 }
 
-/// Runs every job now, after a test has advanced the clock.
 pub(crate) async fn run_all(jobs: &Jobs) -> Result<()> {
     for job in all(jobs) {
         (job.run)(jobs).await?;
@@ -234,7 +227,6 @@ mod tests {
         Ok(())
     }
 
-    /// Creates a task that a node claims and abandons. Returns the account, its earlier purses, and the model.
     async fn abandon_task(service: &Service, began: Moment) -> Result<(AccountId, Purses, String)> {
         let database = &service.database;
         let customer = service.admin.account("demo", "trying").await?.id;
@@ -281,7 +273,6 @@ mod tests {
         let (customer, before, model) = abandon_task(&service, service.clock.now()).await?;
         for (hours, fails) in [(24, false), (1, true)] {
             service.clock.advance(HOUR * hours);
-            // The node is live, but claims nothing.
             service
                 .database
                 .register("broken", None, std::slice::from_ref(&model), service.clock.now())

@@ -4,7 +4,6 @@ use super::{Credit, Money, Purse};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Adjustment {
-    /// `Balance` or `Free`.
     pub(crate) purse: Purse,
     /// Negative for a debit.
     pub(crate) amount: Money,
@@ -24,7 +23,6 @@ impl From<Credit> for Adjustment {
 }
 
 impl Adjustment {
-    /// Compares this adjustment with the purse and amount of an earlier adjustment that has the same reference.
     pub(crate) fn again(&self, earlier: (Purse, Money)) -> Adjusted {
         if earlier == (self.purse, self.amount) { Adjusted::Before } else { Adjusted::ReferenceUsed }
     }
@@ -33,11 +31,9 @@ impl Adjustment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adjusted {
     Done,
-    /// An earlier request made the same adjustment; this one changed nothing.
     Before,
     /// An earlier adjustment with this reference has another purse or amount; this one changed nothing.
     ReferenceUsed,
-    /// The purse holds less than the debit takes; this adjustment changed nothing.
     TooLittle {
         owned: Money,
     },

@@ -19,12 +19,10 @@ use crate::string_enum::string_enum;
 use crate::{Error, Result};
 
 string_enum! {
-    /// Part of an account's money.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Purse {
         Balance = "balance",
-        /// Free credits; a price is taken from free credits first.
         Free = "free",
         Held = "held",
         Debt = "debt",
@@ -45,7 +43,6 @@ pub(crate) struct Purses {
 }
 
 impl Purses {
-    /// Returns the money that can be spent now: balance and free credits.
     pub(crate) fn spendable(&self) -> Money {
         Money::from_smallest(self.balance.smallest().saturating_add(self.free.smallest()))
     }
@@ -59,7 +56,6 @@ impl Purses {
         }
     }
 
-    /// Returns the debt as a positive amount.
     pub(crate) fn owed(&self) -> Money {
         Money::from_smallest(self.debt.smallest().saturating_neg())
     }
@@ -75,7 +71,6 @@ impl Purses {
         Some(Split { free, balance })
     }
 
-    /// Asserts that no purse is negative except the debt, which is never positive.
     pub(crate) fn assert_signs(&self) {
         let Self { balance, free, held, debt, earnings, revenue } = *self;
         for amount in [balance, free, held, earnings, revenue] {
@@ -115,22 +110,17 @@ string_enum! {
     pub(crate) enum Reason {
         Credit = "credit",
         Debit = "debit",
-        /// A create reserved the price of its task.
         Reserve = "reserve",
-        /// A task failed or was canceled, and its reserved price was released.
         Release = "release",
-        /// A task succeeded, and its price went to the publisher of the model.
         Charge = "charge",
         Refund = "refund",
         Storage = "storage",
         /// A payment into an account pays its debt.
         #[serde(rename = "settle")]
         Repay = "settle",
-        /// A test control set the amount of a purse.
         Set = "set",
         /// Earnings or revenue above the largest amount, which leave the ledger.
         Overflow = "overflow",
-        /// Sum of old movements, which it replaces.
         Carried = "carried",
     }
 }
@@ -161,7 +151,6 @@ impl TryFrom<CreditFields> for Credit {
 }
 
 impl Credit {
-    /// Builds a credit from exactly one of the two amounts.
     pub(crate) const fn of(paid: Option<Money>, free: Option<Money>) -> Result<Self, &'static str> {
         match (paid, free) {
             (Some(amount), None) => Ok(Self::Paid(amount)),
@@ -240,7 +229,6 @@ impl Meter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorageRate {
-    /// The price of one GiB (2^30 bytes) for one day.
     pub(crate) per_gib_day: Money,
 }
 
@@ -269,7 +257,6 @@ pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses>;
-    /// Credits or debits an account; idempotent by the reference of the adjustment.
     async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted>;
     #[cfg(test)]
     async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
@@ -282,11 +269,9 @@ pub(crate) trait Ledger: Send + Sync {
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
 }
 
-/// Sums of movements.
 #[async_trait]
 pub(crate) trait MovementSums: Send + Sync {
-    /// Folds old movements that belong to no task: an account with many of them keeps one sum for each pair of purses.
-    /// Returns the number of folded movements.
+    /// Folds old movements that belong to no task into one sum for each pair of purses; returns the number folded.
     async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize>;
     /// Recomputes every balance from the movements, and every reserved amount from the tasks.
     async fn audit(&self) -> Result<Audit>;
@@ -327,7 +312,6 @@ mod tests {
 
     #[test]
     fn what_a_unit_took_is_rounded_up_to_a_byte_second() {
-        // A unit of the first rate is a whole number of byte-seconds.
         for (rate, left) in [(3, 1), (7, 0)] {
             let first_of_a_unit = StorageRate::GIB_DAY / i128::from(rate) + 1;
             let charged = StorageRate { per_gib_day: Money::from_smallest(rate) }.charge(first_of_a_unit);

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Currency code of every amount.
 pub(crate) const UNIT: &str = "USD";
 
 const DECIMALS: usize = 9;

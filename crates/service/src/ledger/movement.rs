@@ -7,7 +7,6 @@ use crate::{Error, Result};
 /// Purse on one side of a movement; None for money that enters or leaves the ledger.
 pub(crate) type Side = Option<(AccountId, Purse)>;
 
-/// Task or adjustment that movements belong to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<T> {
     Task(T),
@@ -16,7 +15,6 @@ pub(crate) enum Origin<T> {
 }
 
 impl<T> Origin<T> {
-    /// Returns the task and the number of the adjustment.
     pub(crate) fn parts(self) -> (Option<T>, Option<i64>) {
         match self {
             Self::Task(task) => (Some(task), None),
@@ -84,7 +82,6 @@ impl Movement {
         Ok(std::iter::once(Self::of_debt(account, repaid)).chain(parts.map(part)).collect())
     }
 
-    /// Makes the movements that set purses to these amounts. The differences enter or leave the ledger.
     pub(crate) fn of_setting(
         account: AccountId,
         mut owned: Purses,
@@ -104,13 +101,11 @@ impl Movement {
         Ok(movements)
     }
 
-    /// Asserts that the movement takes a positive amount from one purse and gives it to another.
     pub(crate) fn assert_valid(&self) {
         debug_assert!(self.amount > Money::ZERO, "a movement takes no amount or a negative one: {self:?}");
         debug_assert_ne!(self.from, self.to, "a movement has the same purse on both sides");
     }
 
-    /// Makes the movements that return the price of a task to the purses that paid for it.
     pub(crate) fn of_return(from: Side, account: AccountId, price: Split, reason: Reason) -> [Self; 2] {
         [(Purse::Free, price.free), (Purse::Balance, price.balance)].map(|(purse, amount)| Self {
             amount,

@@ -63,7 +63,6 @@ impl fmt::Debug for AdminClient {
 #[error("{message}")]
 pub struct AdminError {
     message: String,
-    /// Status of the response; None without a response.
     status: Option<StatusCode>,
 }
 

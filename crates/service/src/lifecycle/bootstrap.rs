@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::database::{Bootstrap, Database, FIRST_ACCOUNT};
 use crate::random::Randomness;
 
-/// Returns true if an earlier start completed the bootstrap.
 pub(crate) async fn is_done(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(FIRST_ACCOUNT).await?.is_some())
 }

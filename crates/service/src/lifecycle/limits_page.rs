@@ -96,7 +96,6 @@ fn limits(limits: Limits) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the default of every setting; for policies, the default of a new database.
 fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
     let Config {
         data: _,
@@ -143,7 +142,6 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
     };
     let none_of = |is_empty: bool| if is_empty { "none" } else { "some" }.to_owned();
     vec![
-        // Defaults of the command's flags.
         ("Config::data", "inferstore-data".to_owned()),
         ("Config::api", "8787".to_owned()),
         ("Config::storage", "8788".to_owned()),
@@ -252,7 +250,6 @@ async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
     Ok(())
 }
 
-/// Returns sentences of the other pages with the default of the code in each.
 fn quotes() -> Vec<(&'static str, String)> {
     let Config { lease, lease_attempts, target_life, start_timeout, limits, .. } = Config::ephemeral();
     let Limits { outputs, keep_alive, memory, account_unfinished, account_running, account_targets, .. } =

@@ -16,7 +16,6 @@ pub(super) struct Listeners {
     nodes: Option<Listener>,
 }
 
-/// Routers of the listeners.
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Routers {
     pub(crate) api: Router,

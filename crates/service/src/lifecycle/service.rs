@@ -34,8 +34,7 @@ use crate::shared_files;
 use crate::telemetry::Spans;
 use crate::{Error, admin, database, jobs, models, nodes, object_storage, shared_clock};
 
-/// Time after the shutdown timeout for interrupted runs and last statements to end. Without this limit, a hanging
-/// database statement would keep the process alive forever.
+/// Time after the shutdown timeout for last statements, so that a hanging one does not keep the process alive.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// A running service. Dropping it stops the service; `shutdown` is a graceful shutdown.
@@ -52,7 +51,6 @@ pub struct Service {
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
     is_key_read: AtomicBool,
-    /// Routers of the listeners, for requests with the host of a public address.
     #[cfg(test)]
     pub(crate) routers: Routers,
 }
@@ -393,7 +391,6 @@ mod tests {
         let mut config = Config::ephemeral();
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
-        // Simulates a database statement that hangs.
         service.background.spawn("test", std::future::pending::<()>());
         tokio::time::timeout(Duration::from_secs(60), service.shutdown()).await?;
         Ok(())

@@ -13,7 +13,6 @@ impl StartTimeout {
         Self(Instant::now() + timeout)
     }
 
-    /// Retries while an engine is unavailable, until the deadline.
     pub(super) async fn outlast<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,

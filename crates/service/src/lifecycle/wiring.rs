@@ -28,10 +28,8 @@ use crate::telemetry::Spans;
 /// Downloads use at most 1/N of the connections.
 const DOWNLOADS_SHARE: usize = 4;
 
-/// Output files that a node may send at once for one lease.
 pub(super) const LEASE_FILES: usize = 8;
 
-/// Values that several parts of a service share.
 pub(super) struct Wiring {
     pub(super) config: Config,
     pub(super) database: Arc<dyn Database>,
@@ -93,7 +91,6 @@ impl Wiring {
         }
     }
 
-    /// Builds the routers of the listeners. The last two arguments add the middleware of the test controls.
     pub(super) fn routers(
         &self,
         nodes: &Arc<Nodes>,

@@ -28,7 +28,6 @@ pub(crate) fn run_limits(model: &dyn Model, pixels: u64, memory: u64) -> Limits 
     Limits { pixels: largest_picture(model, &limits).unwrap_or(pixels), ..limits }
 }
 
-/// Converts an input other than a file.
 pub(crate) fn without_file(value: &Value) -> Input {
     match value {
         Value::String(text) => Input::Text(text.clone()),

@@ -22,7 +22,6 @@ pub(crate) struct Request {
     /// Inputs: files as paths, numbers as numbers, everything else as text.
     pub(crate) inputs: BTreeMap<String, Value>,
     pub(crate) files: BTreeSet<String>,
-    /// Timeout of the run, in seconds.
     pub(crate) seconds: f64,
     /// True to measure the run only: the output is `memory` in bytes.
     pub(crate) measure: bool,
@@ -130,7 +129,6 @@ fn inputs(request: &Request) -> io::Result<Inputs> {
     request.inputs.iter().map(read).collect::<io::Result<Vec<_>>>().map(Inputs::from_iter)
 }
 
-/// Limits the resources of this process: memory, open files and file size; disables core dumps.
 #[cfg(unix)]
 fn confine(memory: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -180,7 +178,6 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Returns the header of a BMP of this size, without pixels.
     fn header(width: u32, height: u32) -> Vec<u8> {
         let numbers =
             |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();

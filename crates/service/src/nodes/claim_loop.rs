@@ -45,7 +45,6 @@ async fn keep_registered(nodes: Arc<Nodes>, tasks: TaskTracker, dispatcher: Join
     }
 }
 
-/// Wakes the dispatcher when other processes change the queue.
 async fn follow_changes(nodes: Arc<Nodes>) {
     loop {
         match nodes.database.queue_changed().await {
@@ -66,7 +65,6 @@ async fn heartbeats(nodes: &Nodes, tasks: &TaskTracker) {
     }
 }
 
-/// Claims a task whenever a worker is free, and runs it concurrently.
 async fn claim_and_run(nodes: Arc<Nodes>, tasks: TaskTracker) {
     let stop = &nodes.background.stop;
     while !stop.is_cancelled() {

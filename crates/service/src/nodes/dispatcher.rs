@@ -19,7 +19,6 @@ use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 use crate::registry::SeenSlot;
 
 const MAX_BATCH: usize = 64;
-/// Maximum interval between two claims while slots wait.
 const MAX_BACKSTOP: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -33,9 +32,7 @@ pub(crate) struct Dispatcher {
 #[derive(Default)]
 struct WaitingSlots {
     slots: VecDeque<Waiter>,
-    /// Number of newly queued tasks of each model since the last selection.
     queued: BTreeMap<String, usize>,
-    /// True if any slot may find a task.
     look_for_all: bool,
     /// Leases whose slot stopped waiting before the delivery.
     unwanted: Vec<(String, Lease)>,
@@ -49,30 +46,24 @@ struct EndedTask {
     reply: oneshot::Sender<bool>,
 }
 
-/// A waiting slot that is worth a claim now.
 struct Candidate {
     waiter: Waiter,
-    /// Criteria of its claim.
     slot: Slot,
 }
 
 struct Waiter {
     /// None for a slot of the local node.
     slot: Option<Slot>,
-    /// True if the slot needs a claim, even without a newly queued task.
     is_due: bool,
     /// True if the slot's claim serves all slots with the same model set, because they find the same tasks.
     is_sample: bool,
-    /// True if the slot keeps waiting while there is no task.
     waits: bool,
     reply: oneshot::Sender<DispatchedTask>,
 }
 
-/// Result of a wait for a task.
 pub(crate) enum DispatchedTask {
     Local(ClaimedTask),
     Remote(Lease),
-    /// The node was deregistered, or its key was revoked.
     UnknownNode,
 }
 
@@ -110,7 +101,6 @@ impl Dispatcher {
         self.wakeup.notify_one();
     }
 
-    /// Announces possible tasks for any slot: a node has left, or the models of the local node changed.
     pub(crate) fn look_for_all(&self) {
         self.waiting.lock().look_for_all = true;
         self.wakeup.notify_one();
@@ -146,7 +136,6 @@ impl Dispatcher {
         Ticket { dispatcher: self, node: node.to_owned(), reply: receiver }
     }
 
-    /// Records a task whose slot stopped waiting, so that its lease is released.
     fn give_back(&self, node: String, task: DispatchedTask) {
         let lease = match task {
             DispatchedTask::Local(task) => task.lease,
@@ -177,7 +166,6 @@ impl Dispatcher {
         let mut is_full = false;
         for waiter in slots.drain(..) {
             let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
-                // The local node claims nothing now; a slot that does not wait gets no task.
                 left.extend(Some(waiter).filter(|waiter| waiter.waits));
                 continue;
             };
@@ -210,7 +198,6 @@ impl Dispatcher {
         self.claims.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Returns the number of slots that wait after a claim without a task.
     #[cfg(test)]
     pub(super) fn idle_slots(&self) -> usize {
         self.waiting.lock().slots.iter().filter(|waiter| !waiter.is_due).count()
@@ -254,7 +241,6 @@ pub(super) async fn run(nodes: Arc<Nodes>) {
     }
 }
 
-/// Records the waiting slots of external nodes as alive.
 async fn touch_waiting_slots(nodes: &Nodes) {
     let slots = nodes.dispatcher.remote_slots();
     if !slots.is_empty()
@@ -264,7 +250,6 @@ async fn touch_waiting_slots(nodes: &Nodes) {
     }
 }
 
-/// Releases the leases of tasks whose slots stopped waiting.
 pub(crate) async fn release_unwanted(nodes: &Nodes) -> Result<()> {
     let dispatcher = &nodes.dispatcher;
     let mut unwanted = std::mem::take(&mut dispatcher.waiting.lock().unwanted);
@@ -293,7 +278,6 @@ impl ExpiredLeases {
         Self { last_claim: now, outage: None }
     }
 
-    /// Returns the moment before which a lease must have expired to be claimable.
     fn before(&mut self, now: Moment, lease: Duration) -> Moment {
         if self.last_claim < now.before(lease / 2) {
             self.outage = Some((self.last_claim, now.after(lease / 3)));
@@ -319,7 +303,6 @@ impl ExpiredLeases {
     }
 }
 
-/// Claims tasks for the slots that may find one; returns true if there may be more tasks.
 async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
     let dispatcher = &nodes.dispatcher;
     release_unwanted(nodes).await?;
@@ -355,7 +338,6 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
             debug_assert_eq!(counts.len(), ends.len(), "the database returned another number of results");
             assert_claims(&slots, &claims);
             for (reply, counts) in replies.into_iter().zip(counts) {
-                // Fails if the run was interrupted.
                 let _ = reply.send(counts);
             }
             claims
@@ -379,8 +361,6 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
     Ok(true)
 }
 
-/// Asserts that there is one claim for each slot, that each leased task is of a model of its slot, and that no task is
-/// leased twice.
 fn assert_claims(slots: &[Slot], claims: &[Claim]) {
     debug_assert_eq!(claims.len(), slots.len(), "the database returned another number of claims");
     let mut leased = BTreeSet::new();
@@ -438,13 +418,11 @@ mod tests {
         let soon = begin.after(second * 5);
         assert_eq!(expired.before(soon, lease), soon);
         expired.claimed(soon);
-        // The writer check comes early enough that an idle service does not count as an outage.
         assert!(!expired.is_quiet(soon.after(second * 7), lease));
         assert!(expired.is_quiet(soon.after(second * 8), lease));
 
         let back = soon.after(second * 40);
         assert_eq!(expired.before(back, lease), soon);
-        // This claim fails too.
         let back = back.after(second * 20);
         assert_eq!(expired.before(back, lease), soon);
         expired.claimed(back);
@@ -478,7 +456,6 @@ mod tests {
         }
     }
 
-    /// Enqueues slots with these models in the state after a claim without a task.
     fn idle<'a>(dispatcher: &'a Dispatcher, models: &[&str]) -> Vec<Ticket<'a>> {
         let enqueue = |model: &&str| dispatcher.enqueue(Some(slot(model)), "node", true, None);
         let tickets = models.iter().map(enqueue).collect();

@@ -17,30 +17,22 @@ use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
-/// Test URL of a host that never responds.
 #[cfg(test)]
 pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 
-/// Test URL of a host that responds after a second with an empty file.
 #[cfg(test)]
 pub(super) const RESPONDS_LATE: &str = "https://responds-late.example/";
 
-/// Test URL of a host that is unreachable at the first request, and then responds with an empty file.
 #[cfg(test)]
 pub(super) const FAILS_ONCE: &str = "https://fails-once.example/";
 
 pub(super) struct TaskInputs(pub(super) Vec<(String, Source)>);
 
 pub(super) enum Source {
-    /// Any value but a file.
     Value(Value),
-    /// A file in this service's object storage.
     Stored { bucket: String, key: String },
-    /// A sample picture of this service.
     Sample(&'static [u8]),
-    /// URL of a file on the internet.
     Remote(String),
-    /// A fetched file from the internet.
     Fetched(File),
 }
 
@@ -50,7 +42,6 @@ impl TaskInputs {
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
         let mut inputs = Vec::new();
-        // Null counts as absent.
         for (name, value) in submitted.into_iter().filter(|(_, value)| !value.is_null()) {
             let source = match (declared.get(&name).map(|descriptor| descriptor.kind), value) {
                 (Some(Kind::File), Value::String(url)) => {

@@ -31,7 +31,6 @@ pub(super) fn run_timeout(limit: Duration) -> Duration {
 
 pub(crate) struct LocalNode {
     name: String,
-    /// Cancels every run.
     interrupted: CancellationToken,
     switch: Option<Arc<Switch>>,
     /// Models that this process runs; None if it runs no tasks.
@@ -39,7 +38,6 @@ pub(crate) struct LocalNode {
     /// Worker processes of the built-in models; None if these run in this process.
     #[cfg(unix)]
     pub(super) processes: Option<ModelProcesses>,
-    /// Models that external nodes serve, whose tasks the local node leaves to them.
     pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     pub(super) shares: WorkerShares,
@@ -69,7 +67,6 @@ impl Workers {
         Self { permits, waiting: Arc::default(), needed: Notify::new() }
     }
 
-    /// Waits for a worker, without priority over claimed tasks.
     pub(super) async fn idle(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
@@ -84,7 +81,6 @@ impl Workers {
         Arc::strong_count(&self.waiting) > 1
     }
 
-    /// Completes once a claimed task waits for a worker.
     pub(super) async fn needed(&self) {
         let mut needed = std::pin::pin!(self.needed.notified());
         needed.as_mut().enable();
@@ -98,19 +94,16 @@ impl Workers {
 #[derive(Clone)]
 pub(crate) struct Replacement {
     pub(crate) delay: Duration,
-    /// Result of the task; None runs the model.
     pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
 }
 
 pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
-    /// Worker that counts for the task's account from the claim on.
     pub(super) share: Option<HeldWorker>,
     pub(super) interrupted: CancellationToken,
     pub(super) replacement: Option<Replacement>,
 }
 
-/// Snapshot of the local node's state for one claim.
 pub(super) struct Claiming<'a> {
     node: &'a LocalNode,
     /// Criteria of one slot's claim; None if the node claims nothing.
@@ -229,7 +222,6 @@ impl LocalNode {
         Claiming { node: self, slot, held }
     }
 
-    /// Records that the node is alive, with the models that it serves; does nothing if the node is down.
     pub(crate) async fn heartbeat(&self, database: &dyn Database, now: Moment) -> Result<()> {
         let models = self.names();
         let held = self.held().await;

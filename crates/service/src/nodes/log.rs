@@ -15,14 +15,12 @@ pub(super) const MAX_TEXT: usize = 64 << 10;
 /// Bucket of logs, which are not among the outputs of a lease.
 const BUCKET: &str = "logs";
 
-/// The end of a log.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct TaskLog {
     pub(super) text: String,
     /// Number of bytes before `text` that are not kept.
     #[serde(default)]
     offset: u64,
-    /// Number of the lease.
     #[serde(skip_deserializing)]
     attempt: i64,
 }

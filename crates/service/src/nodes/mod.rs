@@ -50,7 +50,6 @@ const NODE: &str = "local";
 
 pub(crate) const OUTPUTS: &str = "outputs";
 
-/// Pause before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns the name of the local node, which is random if several processes share the database.
@@ -61,8 +60,7 @@ pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result
     Ok(NODE.to_owned())
 }
 
-/// The nodes as one process sees them: its local node, the slots of all nodes that wait for a task, and the settings of
-/// leases.
+/// The nodes as one process sees them: its local node, the waiting slots of all nodes, and the rules of leases.
 pub(crate) struct Nodes {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,
@@ -73,9 +71,7 @@ pub(crate) struct Nodes {
     pub(crate) spans: Arc<Spans>,
     pub(crate) fetcher: Fetcher,
     pub(crate) local: LocalNode,
-    /// Slots of all nodes that wait for a task.
     pub(crate) dispatcher: Arc<Dispatcher>,
-    /// Permits for concurrent output files by task and attempt.
     pub(crate) files: ShareLimit<(String, i64)>,
     pub(crate) lease: Duration,
     pub(crate) lease_attempts: i64,
@@ -85,7 +81,6 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Records that the local node is alive, with the models that it serves; does nothing if it is down.
     pub(crate) async fn heartbeat(&self) -> Result<()> {
         self.local.heartbeat(&*self.database, self.clock.now()).await
     }
@@ -94,8 +89,7 @@ impl Nodes {
         self.local.deregister(&*self.database, self.clock.now()).await
     }
 
-    /// Reads the models of external nodes, which have a heartbeat within a lease duration. The local node runs the
-    /// tasks of models that lost their last such node.
+    /// Reads the models of external nodes. The local node runs the tasks of models that lost their last such node.
     async fn refresh_outside(&self) -> Result<()> {
         let since = self.clock.now().before(self.lease);
         if self.local.outside.refresh(&*self.database, since).await? {

@@ -22,20 +22,16 @@ use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
-/// Maximum number of attempts of a run whose process is killed.
 const MAX_ATTEMPTS: u32 = 6;
-/// Base of the exponential backoff before a process that failed to start is started again.
 const START_BACKOFF: Duration = Duration::from_millis(100);
 
 pub(super) struct ModelProcesses {
     command: WorkerCommand,
-    /// Parent of the folders of running tasks.
     folder: PathBuf,
     idle: Mutex<Vec<WorkerProcess>>,
 }
 
 impl ModelProcesses {
-    /// Creates the pool, with run folders in this data folder; None if built-in models run in this process.
     pub(super) fn new(config: &Config, data: &Path) -> Result<Option<Self>> {
         let Some(command) = &config.model_process else { return Ok(None) };
         let folder = data.join(RUNS);
@@ -89,7 +85,6 @@ impl ModelProcesses {
         collect(lease, folder.path(), outputs).await
     }
 
-    /// Sends a request to a process, and retries with another process if the first was killed.
     async fn exchange(&self, request: &Request, limit: Duration) -> Result<BTreeMap<String, Value>, Failed> {
         let line =
             serde_json::to_vec(request).map_err(|cause| Error::new("writing the inputs of a run", cause))?;
@@ -143,8 +138,7 @@ impl ModelProcesses {
     }
 }
 
-/// Returns true if the process was killed from outside, by a person or by a system short of memory, or could not start.
-/// The same run may succeed in another process.
+/// Returns true if the process was killed from outside or could not start: the run may succeed in another process.
 fn is_retried(error: &WorkerError) -> bool {
     const KILL: i32 = 9;
     const TERMINATE: i32 = 15;

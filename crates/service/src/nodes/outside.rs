@@ -9,7 +9,6 @@ use crate::Result;
 use crate::clock::Moment;
 use crate::database::Database;
 
-/// Models that live external nodes serve, as of the last refresh.
 #[derive(Debug, Default)]
 pub(crate) struct OutsideModels(RwLock<BTreeSet<String>>);
 
@@ -18,8 +17,7 @@ impl OutsideModels {
         self.0.read().contains(model)
     }
 
-    /// Reads the models of nodes with a heartbeat since this moment. Returns true if some models have no such node any
-    /// more.
+    /// Reads the models of nodes with a heartbeat since this moment; true if a model has lost its last such node.
     pub(super) async fn refresh(&self, database: &dyn Database, since: Moment) -> Result<bool> {
         let models: BTreeSet<String> = database.models_of_outside_nodes(since).await?.into_iter().collect();
         let mut known = self.0.write();

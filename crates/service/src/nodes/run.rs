@@ -25,7 +25,6 @@ use crate::telemetry::outcome;
 /// Permits of a task, taken before the service knows whether inputs must be fetched.
 pub(super) struct Slots {
     worker: Option<OwnedSemaphorePermit>,
-    /// The same worker, counted for the account of the task.
     share: Option<HeldWorker>,
     fetch: Option<OwnedSemaphorePermit>,
 }
@@ -39,14 +38,12 @@ impl Slots {
         Some(Self { worker: Some(worker), share: None, fetch: Some(fetch) })
     }
 
-    /// Returns true if the next task may reuse these permits at once.
     fn are_enough(&mut self, node: &LocalNode) -> bool {
         self.fetch = self.fetch.take().or_else(|| Arc::clone(&node.fetches).try_acquire_owned().ok());
         self.worker.is_some() && self.fetch.is_some() && !node.workers.are_needed()
     }
 }
 
-/// Runs a leased task to its end, and then the tasks that were claimed together with its result.
 pub(super) async fn run(nodes: Arc<Nodes>, task: ClaimedTask, mut slots: Slots) {
     let mut next = Some(task);
     while let Some(mut task) = next {
@@ -73,8 +70,7 @@ async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option
     next
 }
 
-/// Runs a leased task to its end, and writes its result. Returns the outcome of the attempt, and sets the next task, if
-/// it was claimed together with the result.
+/// Returns the outcome of the attempt, and sets the next task, if it was claimed together with the result.
 async fn run_to_outcome(
     nodes: &Nodes,
     task: &ClaimedTask,
@@ -162,7 +158,6 @@ async fn keep_alive(nodes: &Nodes, lease: &Lease) {
     }
 }
 
-/// Returns the end of the task, which may be a failure; None if the node cannot begin the run.
 async fn ending(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<Ending> {
     match outcome(nodes, task, slots).await {
         Ok(output) => Some(Ending::Output(Value::Object(output).to_string())),
@@ -219,7 +214,6 @@ async fn output(nodes: &Nodes, lease: &Lease, slots: &mut Slots) -> Result<Map<S
     Ok(by_name)
 }
 
-/// Runs the model: a built-in model in a worker process, if configured, and any other model in this process.
 async fn produce(
     nodes: &Nodes,
     lease: &Lease,
@@ -237,7 +231,6 @@ async fn produce(
     compute(nodes, Arc::clone(&runner.model), inputs.load(nodes).await?).await
 }
 
-/// Checks that the outputs are exactly those that the model version declares, as for external nodes.
 fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     let declared = Format::kept(&lease.output_format)?;
     let mut names = declared.parameters().map(|(name, _)| name);

@@ -20,7 +20,6 @@ use crate::queue::Lease;
 use crate::{Error, Result};
 
 const MAX_OUTPUT: u64 = 512 << 20;
-/// MIME types of the built-in models' output files, by extension.
 const TYPES: &[(&str, &str)] =
     &[("png", "image/png"), ("jpg", "image/jpeg"), ("webp", "image/webp"), ("gif", "image/gif")];
 
@@ -30,7 +29,6 @@ pub(super) type Outputs = Vec<(String, Output)>;
 
 #[derive(Default)]
 pub(super) struct LaidOut {
-    /// Inputs by name, files as their paths.
     pub(super) values: BTreeMap<String, Value>,
     pub(super) files: BTreeSet<String>,
     pub(super) bytes: u64,
@@ -59,7 +57,6 @@ pub(super) async fn lay_out(nodes: &Nodes, inputs: TaskInputs, folder: &Path) ->
     Ok(laid_out)
 }
 
-/// Copies a file from object storage; None if there is no such file.
 async fn stored(nodes: &Nodes, bucket: &str, key: &str, path: &Path) -> Result<Option<u64>> {
     let Some(opened) = nodes.objects.read(bucket, key).await? else { return Ok(None) };
     let size = opened.object.size;
@@ -82,7 +79,6 @@ async fn copy(path: &Path, mut from: impl AsyncBufRead + Unpin) -> Result<u64> {
 fn cannot_copy(cause: io::Error) -> Error {
     let doing = "copying an input of a run";
     match cause.kind() {
-        // The connection to the object store was lost.
         ErrorKind::ConnectionReset => Error::unavailable(doing, cause),
         _ => Error::keeping(doing, cause),
     }

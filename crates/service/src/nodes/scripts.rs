@@ -129,7 +129,6 @@ impl Held<'_> {
         Some(served.into_iter().collect())
     }
 
-    /// Returns the models whose tasks the node may claim, given those that it can run; None if the node is down.
     pub(crate) fn claimable(&self, models: Vec<String>) -> Option<Vec<String>> {
         let mut models = self.served(models)?;
         let scripts = self.switch.scripts.lock();
@@ -137,7 +136,6 @@ impl Held<'_> {
         Some(models)
     }
 
-    /// Returns the replacement for a just claimed task of the model; None runs the model.
     pub(crate) fn replacement(&self, model: &str) -> Option<Replacement> {
         let mut scripts = self.switch.scripts.lock();
         let script = scripts.get_mut(model)?;

@@ -12,18 +12,15 @@ pub(crate) struct Switch {
     /// Claims hold the read lock; controls take the write lock to pause claims.
     state: RwLock<State>,
     pub(crate) scripts: Mutex<BTreeMap<String, Script>>,
-    /// Cancels every run, current and future.
     interrupted: CancellationToken,
 }
 
 /// State of the switch. While it is locked for writing, the local node claims nothing.
 pub(crate) struct State {
     pub(crate) is_up: bool,
-    /// Cancels the current runs.
     running: CancellationToken,
 }
 
-/// Read lock of the switch, which delays a pause until the claim has ended.
 pub(crate) struct Held<'a> {
     state: RwLockReadGuard<'a, State>,
     pub(crate) switch: &'a Switch,
@@ -36,7 +33,6 @@ impl Switch {
         Self { state: RwLock::new(state), scripts: Mutex::default(), interrupted }
     }
 
-    /// Returns the token that cancels every run.
     pub(crate) fn interrupted(&self) -> CancellationToken {
         self.interrupted.clone()
     }
@@ -45,12 +41,10 @@ impl Switch {
         Held { state: self.state.read().await, switch: self }
     }
 
-    /// Pauses claims until the guard is dropped.
     pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().await
     }
 
-    /// Interrupts the current runs; their results are discarded.
     pub(crate) fn interrupt(&self, state: &mut State) {
         state.running.cancel();
         state.running = self.interrupted.child_token();
@@ -62,7 +56,6 @@ impl Held<'_> {
         self.state.is_up
     }
 
-    /// Returns the token that cancels the runs of the tasks claimed now.
     pub(crate) fn interrupted(&self) -> CancellationToken {
         self.state.running.clone()
     }

@@ -21,12 +21,10 @@ async fn create(service: &Service, account: AccountId, url: &str) -> Result<Stri
     Ok(task)
 }
 
-/// Creates a task without waking the dispatcher.
 async fn queue(service: &Service, account: AccountId, input: Value) -> Result<String, Error> {
     queue_for(service, MODEL, account, input).await
 }
 
-/// Creates a task of any model without waking the dispatcher.
 pub(super) async fn queue_for(
     service: &Service,
     model: &str,
@@ -77,7 +75,6 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     let before = service.database.commits();
     let mut tasks = Vec::new();
     for _ in 0..TASKS {
-        // A number is no picture: the task fails at once, without a file to fetch.
         tasks.push(queue(&service, customer, json!({ "input": 1 })).await?);
     }
     service.dispatcher.look_for_all();
@@ -92,14 +89,12 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     Ok(())
 }
 
-/// Lets other threads run while this runtime is blocked.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
 #[tokio::test]
 async fn a_task_claimed_during_the_shutdown_does_not_outlive_the_service() -> Result<(), Error> {
-    // The order of task and shutdown at a worker is random.
     for _ in 0..12 {
         let mut config = Config::ephemeral();
         config.workers = 1;
@@ -114,7 +109,6 @@ async fn a_task_claimed_during_the_shutdown_does_not_outlive_the_service() -> Re
         while service.dispatcher.claims() == before {
             tokio::task::yield_now().await;
         }
-        // The claim is committed, and delivered after the shutdown has begun.
         pause();
         let runtime = tokio::runtime::Handle::current();
         let ended = tokio::task::spawn_blocking(move || runtime.block_on(service.shutdown()));
@@ -143,7 +137,6 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
     let request = std::fs::read_to_string(&note).map_err(keeping)?;
     let request: Value = serde_json::from_str(&request).unwrap_or_default();
     let folder = std::path::Path::new(request["folder"].as_str().unwrap_or_default());
-    // The data folder contains the run folder, so the next start deletes files of a killed service.
     assert!(folder.starts_with(service.data_folder()), "{request}");
     assert!(!folder.exists(), "its run is over");
     service.shutdown().await;
@@ -220,7 +213,6 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
         return Err(Error::new("waiting for a task", "there is none"));
     };
     assert_eq!(lease.task, task);
-    // The backstop may cause one of the claims.
     let claims = service.dispatcher.claims() - before;
     assert!((1..=2).contains(&claims), "{claims} claims");
     waiting.shutdown().await;
@@ -275,7 +267,6 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     let slot = slot("node");
     for round in 0..20 {
         let task = create(&service, customer, "https://example.com/a.png").await?;
-        // The timeout ends between the claim and its delivery.
         let short = Duration::from_micros(100 * round);
         let mut got =
             tokio::time::timeout(short, service.dispatcher.remote_task(slot.clone(), true)).await.ok();
@@ -357,7 +348,6 @@ async fn a_restart_keeps_the_expired_lease_of_an_external_node() -> Result<(), E
     let customer = account(&service, "customer").await?;
     let slot = slot("node");
     let rules = LeaseRules { length: Duration::from_secs(1), attempts: 5, ..RULES };
-    // The local node is not notified of this task.
     let task = queue(&service, customer, json!({ "input": 1 })).await?;
     let claims = service.database.claim(&[slot], rules, before).await?;
     assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
@@ -391,7 +381,6 @@ async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -
         let mut leased = Box::pin(waiting.dispatcher.remote_task(slot("node"), true));
         assert!(futures_util::poll!(&mut leased).is_pending());
         waiting.background.stop.cancelled().await;
-        // The dispatcher stops before the local node is deregistered.
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     service.background.spawn("test", waits);

@@ -11,15 +11,12 @@ use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// Time after its last run for which an account counts as active.
 const ACTIVE: Duration = Duration::from_mins(1);
 
-/// Maximum interval between two checks of the active accounts.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct WorkerShares {
-    /// Maximum number of workers of an account while other accounts are active.
     max: usize,
     accounts: Arc<Mutex<HashMap<AccountId, Activity>>>,
     released: Arc<Notify>,
@@ -46,7 +43,6 @@ impl WorkerShares {
         accounts
     }
 
-    /// Returns the number of workers that can be claimed before the next check for full accounts.
     pub(super) fn max_batch(&self) -> usize {
         let active = self.active();
         match active.len() {
@@ -60,7 +56,6 @@ impl WorkerShares {
         }
     }
 
-    /// Returns the accounts that hold their maximum number of workers, sorted.
     pub(super) fn full(&self) -> Vec<AccountId> {
         let active = self.active();
         if active.len() < 2 {
@@ -78,7 +73,6 @@ impl WorkerShares {
         HeldWorker { shares: self.clone(), account }
     }
 
-    /// Waits until the account may hold one more worker.
     pub(super) async fn acquire(&self, account: AccountId) -> HeldWorker {
         loop {
             let mut released = std::pin::pin!(self.released.notified());
@@ -121,7 +115,6 @@ mod tests {
         assert_eq!(shares.full(), [ANNA]);
         let mut waiting = std::pin::pin!(shares.acquire(ANNA));
         assert!(tokio::time::timeout(ACTIVE / 2, &mut waiting).await.is_err());
-        // The other account is no longer active.
         let third = tokio::time::timeout(ACTIVE, &mut waiting).await;
         assert!(third.is_ok() && shares.full().is_empty());
         drop((both, third));

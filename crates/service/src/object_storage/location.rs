@@ -16,7 +16,6 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 
 const TOKEN_BYTES: usize = 16;
 
-/// Parsed path of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) bucket: String,
@@ -25,7 +24,6 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Returns the path, in the canonical escaping that signatures use.
     pub(crate) fn path(&self) -> String {
         let Self { bucket, token, key } = self;
         let escape = |part| utf8_percent_encode(part, ESCAPED);
@@ -33,7 +31,6 @@ impl Location {
     }
 }
 
-/// Builds download URLs, and recognizes URLs of the current and earlier addresses.
 pub(crate) struct Locations {
     /// Addresses, current one first; empty if no process has had an address yet.
     addresses: Vec<String>,
@@ -51,7 +48,6 @@ impl Locations {
         self.addresses.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// Returns true if this object store had another address before.
     pub(crate) fn have_moved(&self) -> bool {
         self.addresses.len() > 1
     }
@@ -84,7 +80,6 @@ impl Locations {
         self.addresses.iter().filter_map(rest).filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns the bucket and the key of a download URL's path.
     pub(crate) fn object_at(&self, path: &str) -> Option<(String, String)> {
         let Location { bucket, token, key } = read(path)?;
         let is_right = token.as_bytes().ct_eq(self.token(&bucket, &key).as_bytes());
@@ -100,13 +95,11 @@ impl Locations {
     }
 }
 
-/// Parses the bucket and the key of a path without a token.
 pub(super) fn read_former(path: &str) -> Option<(String, String)> {
     let Location { bucket, token, key } = read(path)?;
     Some((bucket, format!("{token}/{key}")))
 }
 
-/// Parses the path of an object in any escaping; None for other paths.
 pub(crate) fn read(path: &str) -> Option<Location> {
     if path.contains(['?', '#']) {
         return None;
@@ -152,7 +145,6 @@ mod tests {
     use super::*;
 
     impl Locations {
-        /// Returns the bucket and the key behind a URL of this object store; both are empty for another path.
         fn locate(&self, url: &str) -> Option<(String, String)> {
             let mut paths = self.paths(url).peekable();
             paths.peek()?;

@@ -28,22 +28,18 @@ pub(crate) struct Objects {
     pub(super) signer: Signer,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) database: Arc<dyn Database>,
-    /// Forms with an unverified signature.
     pub(super) unsigned_forms: UnsignedForms,
     /// Reference counter: each running backup holds a clone.
     deletions: Arc<()>,
     pub(super) shared_listing: SharedListing,
     pub(super) clock: Clock,
     pub(super) random: Randomness,
-    /// Time for which an upload target is valid.
     pub(crate) target_life: Duration,
     pub(super) orphan_retention: Duration,
     pub(super) output_limits: OutputLimits,
-    /// Time in which a sender must send at least 64 KiB of a file.
     pub(super) upload_idle: Duration,
 }
 
-/// An open object, which stays readable to its end even if deleted meanwhile.
 pub(crate) struct OpenObject {
     pub(crate) object: Object,
     blob: OpenBlob,
@@ -70,7 +66,6 @@ impl OpenObject {
     }
 }
 
-/// The setting of the address that a process has used last.
 const NEWEST_ADDRESS: &str = "storage address";
 
 impl Objects {
@@ -114,7 +109,6 @@ impl Objects {
         self.signer.presign(&Upload::of(target), forms, object, life, self.clock.signing_time())
     }
 
-    /// Returns the bucket if callers upload to it and read from it; None if all bytes pass through this process.
     pub(super) fn direct(&self) -> Option<&Bucket> {
         self.blobs.remote().and_then(S3::direct)
     }
@@ -125,7 +119,6 @@ impl Objects {
         self.database.object(bucket, key).await
     }
 
-    /// Returns the bucket and the key of a download URL's path, with or without a token.
     pub(super) async fn object_at(&self, path: &str) -> Result<Option<(String, String)>> {
         if let Some(name) = self.locations.object_at(path) {
             return Ok(Some(name));
@@ -148,7 +141,6 @@ impl Objects {
         Ok(located)
     }
 
-    /// Opens an object; None if there is no such object.
     pub(crate) async fn read(&self, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
         // A blob can be deleted between the two reads, if its object is replaced. The retry reads the new row.
         for _ in 0..3 {
@@ -178,7 +170,6 @@ impl Objects {
         }
     }
 
-    /// Copies blobs into the folder of another object store. Returns the number of missing blobs.
     pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64> {
         self.blobs.copy_to(names, folder).await
     }
@@ -195,7 +186,6 @@ impl Objects {
 
 /// Maximum time for which a running task waits for an unreachable object store, or for space on the disk.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
-/// Initial backoff between attempts, which doubles up to `MAX_OUTAGE_POLL`.
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 const MAX_OUTAGE_POLL: Duration = Duration::from_secs(15);
 
@@ -219,8 +209,7 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
     }
 }
 
-/// Returns the known addresses of download URLs, latest first, and stores the current address. Processes with different
-/// addresses take turns as the latest, and each address is stored once.
+/// Returns the known addresses of download URLs, latest first, and stores the current address once.
 async fn addresses(database: &dyn Database, current: Option<String>) -> Result<Vec<String>> {
     let mut known: Vec<String> = Vec::new();
     loop {

@@ -12,7 +12,6 @@ use crate::http::response::Failure;
 use crate::http::slow_clients::MinThroughput;
 use crate::{Error, Result};
 
-/// Refusal of an output by fault of the node: status and message of the response.
 type Refusal = (StatusCode, &'static str);
 
 impl Objects {
@@ -29,7 +28,6 @@ impl Objects {
         stored.map_err(|(_, message)| Error::new("storing an output", message))
     }
 
-    /// Stores an output from a stream; returns its permanent URL.
     pub(crate) async fn receive_output<E>(
         &self,
         output: (&str, &str, &str),
@@ -50,7 +48,6 @@ impl Objects {
         stored.map_err(|(status, message)| Failure::new(status, message))
     }
 
-    /// Commits the bytes and the row of an output, which replaces an earlier output with the same key.
     async fn commit_output(
         &self,
         (bucket, key, mime): (&str, &str, &str),

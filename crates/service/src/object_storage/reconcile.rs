@@ -16,11 +16,9 @@ use crate::clock::Moment;
 use crate::files::{Replaces, Stored, Target, TargetsOf};
 use crate::random::Randomness;
 
-/// Interval of the job that reconciles pending uploads.
 pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(15);
 /// Time after a target's expiry in which an upload may still end; afterwards the target is deleted.
 const LATE_UPLOADS: Duration = Duration::from_hours(1);
-/// Maximum clock skew between processes.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
 impl Objects {
@@ -32,7 +30,6 @@ impl Objects {
         }
     }
 
-    /// Reconciles pending uploads, if any of these targets may have an upload.
     pub(crate) async fn reconcile(&self, of: TargetsOf<'_>) -> Result<()> {
         let Some(store) = self.blobs.remote().filter(|store| store.direct().is_some()) else { return Ok(()) };
         if !self.database.awaits_upload(of).await? {
@@ -49,7 +46,6 @@ impl Objects {
         reconciled
     }
 
-    /// Lists the uploads to existing targets, and reconciles each page.
     async fn list_and_reconcile(&self, store: &S3) -> Result<()> {
         let now = self.clock.now();
         let since = now.before(self.target_life).before(LATE_UPLOADS);

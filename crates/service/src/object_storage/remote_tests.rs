@@ -14,7 +14,6 @@ use crate::{Config, S3Config, Service};
 
 pub(super) type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Returns a random prefix in the bucket of the environment.
 pub(super) fn bucket() -> TestResult<S3Config> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let url = variable("INFERSTORE_TEST_OBJECTS")?;
@@ -33,7 +32,6 @@ async fn start() -> TestResult<(Service, AccountId)> {
 
 pub(super) const SIZE: u64 = 5_242_881;
 
-/// Issues a target for a large file; returns the target and its endpoint.
 pub(super) async fn target(service: &Service, name: &str) -> TestResult<(Target, String)> {
     let owner = service.database.account("demo").await?.ok_or("no account")?;
     let now = service.clock.now();
@@ -146,7 +144,6 @@ async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> T
     let store = service.objects.blobs.remote().ok_or("there is no bucket")?;
     let bucket = store.direct().ok_or("every byte passes the service")?;
     let put_blob = async |name: &str| bucket.put_text(&format!("blobs/{name}"), "").await;
-    // Names outside the order of time, before and after the ordered names; and a name of a day ago.
     for name in ["00000000-0000-4000-8000-000000000000", &"z".repeat(26), &"2".repeat(26)] {
         put_blob(name).await?;
     }

@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use crate::{Error, Result};
 
-/// Minimum time between the starts of two reconciliations.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Start and result of the latest reconciliation. The lock is held during a reconciliation.

@@ -23,7 +23,6 @@ use crate::clock::Moment;
 use crate::files::{Target, TargetsOf};
 use crate::{Config, Error, S3Config, Service};
 
-/// Number of names in a page of a listing, as in S3.
 const PAGE: usize = 1_000;
 
 const XMLNS: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
@@ -35,11 +34,9 @@ struct Stored {
     text: String,
 }
 
-/// An object store whose listings wait until the test releases them.
 #[derive(Default)]
 pub(crate) struct Store {
     objects: Mutex<BTreeMap<String, Stored>>,
-    /// Number of listed pages of blobs.
     pages: AtomicUsize,
     heads: AtomicUsize,
     /// Number of scripted blobs in the listing beside the stored ones; one in a thousand is old.
@@ -49,7 +46,6 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Stores a blob with an age in seconds.
     fn put(&self, name: &str, size: u64, seconds_ago: i64) {
         let modified = Timestamp::now() - jiff::SignedDuration::from_secs(seconds_ago);
         let stored = Stored { size, modified, text: String::new() };
@@ -150,7 +146,6 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     }
 }
 
-/// Starts a store, which may respond at once, and names its one bucket.
 pub(crate) async fn start_store(is_direct: bool, responds: bool) -> TestResult<(Arc<Store>, S3Config)> {
     let store = Arc::new(Store { responds: watch::Sender::new(responds), ..Store::default() });
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -176,21 +171,18 @@ impl Bench {
         let mut config = Config::ephemeral();
         config.objects = Some(objects);
         config.limits.max_connections = max_connections;
-        // The jobs reconcile uploads too.
         config.roles.jobs = false;
         let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy();
         let client = client.redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self { store, service: Service::start(config).await?, client })
     }
 
-    /// Starts a bench whose store responds at once.
     async fn ready() -> TestResult<Self> {
         let bench = Self::start(1_000).await?;
         bench.store.responds.send_replace(true);
         Ok(bench)
     }
 
-    /// Returns the URL of a file with an unused target.
     async fn url(&self, name: &str) -> TestResult<String> {
         let (target, _) = target(&self.service, name).await?;
         Ok(self.url_of(&target))
@@ -204,7 +196,6 @@ impl Bench {
         self.store.pages.load(Ordering::SeqCst)
     }
 
-    /// Waits until the store has received this number of listing requests.
     async fn until_pages(&self, pages: usize) {
         until("the store lists pages", || async { self.pages() >= pages }).await;
     }
@@ -235,7 +226,6 @@ async fn all_requests_share_a_listing_that_began_after_they_came() -> TestResult
     let (first, second) = (target(&bench.service, "first").await?.0, target(&bench.service, "2").await?.0);
     let early = open(&bench, [bench.url_of(&first)]);
     bench.until_pages(1).await;
-    // The listing in progress misses these uploads.
     bench.store.upload(&first);
     bench.store.upload(&second);
     let urls = [bench.url_of(&first), bench.url_of(&second)];
@@ -260,7 +250,6 @@ async fn unused_targets_cost_the_store_nothing() -> TestResult {
     for number in 0..1_200 {
         targets.push(target(service, &number.to_string()).await?.0);
     }
-    // The listing skips blobs older than the targets, and blobs of an earlier version and of the service itself.
     for number in 0..2_000 {
         bench.store.put(&format!("{number:08}-0000-7000-8000-000000000000"), 1, 9_000);
         bench.store.put(&format!("z{number:04}aaaaaaaaaaaaaaaaaaaaa"), 1, 9_000);
@@ -336,7 +325,6 @@ async fn thousands_of_uploads_are_reconciled_by_page_at_the_stores_time() -> Tes
     }
     service.objects.reconcile_and_forget().await?;
     assert_eq!((bench.files().await?, bench.pages()), (2_100, 3));
-    // The clock of the store may differ.
     let [early, late] = [target(service, "early").await?.0, target(service, "late").await?.0];
     bench.store.put(&early.id, SIZE, 3_600);
     bench.store.put(&late.id, SIZE, -3_600);
@@ -379,7 +367,6 @@ async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> T
         .database
         .delete_file(Some(stored.owner), &stored.bucket, &stored.key, service.clock.now())
         .await?;
-    // The signature stays valid until the target's expiry.
     let (wrong, _) = target(service, "wrong").await?;
     bench.store.upload(&stored);
     bench.store.put(&wrong.id, 7, 0);
@@ -426,7 +413,6 @@ async fn with_direct_false_no_request_asks_the_store() -> TestResult {
     service.objects.reconcile(TargetsOf::Owner(target.owner)).await?;
     service.objects.reconcile_and_forget().await?;
     assert_eq!((bench.pages(), bench.store.heads.load(Ordering::SeqCst)), (0, 0));
-    // The sweeper finds an upload that reached the store before the change of settings.
     bench.store.upload(&target);
     bench.sweep().await?;
     assert_eq!(bench.files().await?, 1);
@@ -543,7 +529,6 @@ async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Tes
     let (target, _) = target(service, "file").await?;
     bench.store.upload(&target);
     let opened = service.objects.read(&target.bucket, &target.key).await?.ok_or("the upload is not found")?;
-    // The store has the object at the HEAD request, and no longer at the read.
     bench.store.objects.lock().clear();
     let read = opened.bytes().await;
     assert!(read.as_ref().is_err_and(Error::is_unavailable), "a task would fail for it: {read:?}");
@@ -561,7 +546,6 @@ async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() 
         assert_eq!((refusal.status().as_u16(), &refusal.headers()["allow"]), (405, &"GET, HEAD".parse()?));
     }
     let location = async |method: Method| {
-        // The store, which has the bytes, evaluates the conditions.
         let request = bench.client.request(method, &url).header("if-none-match", "*");
         let found = request.send().await?;
         assert_eq!(found.status(), 302);

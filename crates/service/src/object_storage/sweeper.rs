@@ -22,7 +22,6 @@ const MAX_BATCH: usize = 1_000;
 const MIN_BLOB_AGE: Duration = Duration::from_hours(1);
 
 impl Objects {
-    /// Job of every process: sweeps orphans and old outputs.
     pub(crate) async fn run_sweeper(&self) -> Result<()> {
         // No upload in progress is older than this process, so every older blob has its row or will never have one.
         let then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -64,7 +63,6 @@ impl Objects {
         totals::keep_orphans(&*self.database, kept + set_aside).await
     }
 
-    /// Returns those of the blobs that the database refers to, by queries of bounded size.
     async fn known(&self, names: &[String]) -> Result<HashSet<String>> {
         let mut known = HashSet::new();
         for names in names.chunks(MAX_BATCH) {

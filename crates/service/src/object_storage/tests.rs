@@ -23,7 +23,6 @@ type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const LARGE: u64 = MAX_FORM_FILE + 1;
 
-/// Adds an account with money; returns the account and an API key.
 async fn account(service: &Service, name: &str, scope: Scope) -> TestResult<(Account, String)> {
     let (random, now) = (Randomness::new(None), service.clock.now());
     let account = service.database.add_account(&NewAccount::draw(name, scope, &random)?, now).await?;
@@ -60,14 +59,12 @@ async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Te
     Ok((status, answer["data"].take()))
 }
 
-/// Uploads by PUT; returns the status and S3's error code.
 async fn put(target: &Value) -> TestResult<(u16, String)> {
     let (status, text) = put_for_text(target).await?;
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
-/// Uploads by PUT; returns the status and the whole response.
 async fn put_for_text(target: &Value) -> TestResult<(u16, String)> {
     let request = client()?.put(target["endpoint"].as_str().unwrap_or_default());
     let request = request.header("content-type", "text/plain").body(vec![5; LARGE as usize]);
@@ -75,7 +72,6 @@ async fn put_for_text(target: &Value) -> TestResult<(u16, String)> {
     Ok((response.status().as_u16(), response.text().await?))
 }
 
-/// Issues a changed copy of a target.
 async fn changed(service: &Service, target: &Value, change: impl FnOnce(&mut Target)) -> TestResult<Value> {
     let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
     let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
@@ -106,10 +102,8 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> TestRe
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
     assert_eq!(total(&service, &member_key).await?, 0);
-    // The organization is metered for files in its storage.
     assert_eq!(service.database.usage(organization.id).await?.bytes, LARGE);
 
-    // The payer of a file may delete it, and so may the organization.
     let url = json!({"url": target["download_url"]});
     for (key, status) in [(&stranger, 404), (&member_key, 200), (&organization_key, 404)] {
         assert_eq!(call(&service, key, "DELETE", "/store/url", url.clone()).await?.0, status);
@@ -119,18 +113,15 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> TestRe
     let url = json!({"url": target["download_url"]});
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
 
-    // A former member cannot upload, not even to an earlier target.
     let (_, target) = presign(&service, &member_key, Some("studio")).await?;
     assert!(service.remove_member("studio", "member").await?);
     assert!(!service.remove_member("studio", "member").await?);
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
-    // A target issued concurrently with the end of the membership is unusable too.
     let late = changed(&service, &target, |target| target.is_void = false).await?;
     assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
-    // With the organization's own key, `org_username` has no effect.
     let (status, target) = presign(&service, &organization_key, Some("unknown")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
@@ -148,7 +139,6 @@ async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason(
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("is not a member of the organization"), "{refusal}");
 
-    // A new membership does not restore the target.
     service.database.add_member(organization.id, member.id).await?;
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("or the membership has ended since"), "{refusal}");
@@ -174,7 +164,6 @@ async fn a_member_neither_replaces_nor_finds_files_of_other_members() -> TestRes
     let (status, refused) = presign(&service, &member_key, Some("studio")).await?;
     assert_eq!((status, refused), (409, Value::Null), "the URL of the file is not revealed");
 
-    // The organization can delete and replace a member's file, and the member its own.
     let url = json!({"url": target["download_url"]});
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
     for (key, name) in
@@ -192,7 +181,6 @@ async fn an_upload_needs_a_positive_balance_too() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
-    // The same target, after its payer has spent everything.
     let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
     let poor = service.database.add_account(&poor, service.clock.now()).await?;
     let unpaid =
@@ -256,7 +244,6 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> TestResult {
     let owner = service.database.account("demo").await?.ok_or("no account")?.id;
     let (_, target) = presign(&service, key, None).await?;
     put(&target).await?;
-    // A retry of the same upload stores nothing new.
     put(&target).await?;
     let rate = crate::ledger::StorageRate { per_gib_day: Money::from_smallest(1 << 30) };
     let before = service.database.purses(owner).await?.spendable();
@@ -277,7 +264,6 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> TestResult {
     Ok(())
 }
 
-/// A model that makes one file.
 pub(crate) struct Painter;
 
 impl inferstore_models::Model for Painter {
@@ -295,7 +281,6 @@ impl inferstore_models::Model for Painter {
     }
 }
 
-/// Runs a task; returns the service, the identifier of the task and the URL of its output.
 async fn painted(config: Config) -> TestResult<(Service, String, String)> {
     let service = Service::start_with_models(config, vec![Arc::new(Painter)]).await?;
     let key = service.api_key().unwrap_or_default();
@@ -323,14 +308,12 @@ async fn painted(config: Config) -> TestResult<(Service, String, String)> {
 
 const REMOTE: &str = "color-extraction";
 
-/// Returns settings of a service that leaves this model to external nodes.
 fn without_remote() -> Config {
     let mut config = Config::ephemeral();
     config.excluded_models.insert(REMOTE.to_owned());
     config
 }
 
-/// Creates and leases a task as an external node.
 async fn leased(service: &Service) -> TestResult<Lease> {
     let now = service.clock.now();
     let published = service.database.published(REMOTE).await?.ok_or("no such model")?;
@@ -407,7 +390,6 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> TestResult 
     service.clock.advance(Duration::from_mins(2));
     sweep(&service).await?;
     assert_eq!(status(&url).await?, 404);
-    // Uploaded files do not expire.
     assert_eq!(total(&service, service.api_key().unwrap_or_default()).await?, 1);
     Ok(())
 }

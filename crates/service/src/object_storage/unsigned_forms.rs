@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 /// Maximum wait of a form for a permit. Meanwhile its connection is not closed.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Interval at which a waiting form evicts the oldest.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Minimum age of an evicted form: an honest client sends the fields together with the request head.
@@ -25,12 +24,10 @@ pub(super) struct UnsignedForms {
 
 #[derive(Default)]
 struct Open {
-    /// Start and cancellation of each form, by the order of their starts.
     forms: BTreeMap<u64, (Instant, CancellationToken)>,
     next_id: u64,
 }
 
-/// A counted form; dropping the guard ends the count.
 pub(super) struct UnsignedForm<'a> {
     all: &'a UnsignedForms,
     id: u64,
@@ -112,7 +109,6 @@ mod tests {
     async fn a_form_gets_its_turn_among_many_that_never_end() {
         let forms = std::sync::Arc::new(UnsignedForms::new(64));
         let flood = std::sync::Arc::clone(&forms);
-        // A thousand forms per second, with a quarter of a service's permits.
         tokio::spawn(async move {
             loop {
                 let forms = std::sync::Arc::clone(&flood);

@@ -14,8 +14,7 @@ use crate::files::{Replaces, Stored, Target};
 use crate::hex::hex;
 use crate::http::slow_clients::MinThroughput;
 
-/// Decides whether an upload to a bucket may begin. The signature proves that the service issued the target; this
-/// function checks that the target is still valid.
+/// Decides whether an upload to a bucket may begin: its target, which the service has signed, must still be valid.
 pub(super) async fn admit(api: &ObjectApi, target: &str, bucket: &str) -> Result<Target, S3Error> {
     let no_target = || S3Error::denied("this upload has no target that still stands.");
     let target = api.objects.database.target(target).await?.filter(|target| target.bucket == bucket);
@@ -36,7 +35,6 @@ pub(super) async fn admit(api: &ObjectApi, target: &str, bucket: &str) -> Result
     Ok(target)
 }
 
-/// Returns the error for a void target.
 fn void(target: &Target) -> S3Error {
     S3Error::denied(if target.is_of_member() {
         "this target is void: its file was deleted, replaced or uploaded by another account, or the membership \
@@ -116,7 +114,6 @@ async fn store(
     response
 }
 
-/// Returns true if the header (base64) and the ETag (hexadecimal) are equal.
 fn is_md5_of(header: &str, blob: &Blob) -> bool {
     STANDARD.decode(header.trim()).is_ok_and(|bytes| hex(&bytes) == blob.etag)
 }

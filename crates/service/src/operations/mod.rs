@@ -23,16 +23,13 @@ use crate::{Error, totals};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// State of the operations listener.
 pub(crate) struct Operations {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: BackgroundTasks,
     pub(crate) connections: Arc<Connections>,
-    /// Permits for concurrent API requests.
     pub(crate) requests: Arc<Semaphore>,
-    /// Time without a heartbeat after which a node has lost its leases.
     pub(crate) lease: Duration,
     pub(crate) limits: Limits,
 }

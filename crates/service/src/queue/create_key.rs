@@ -24,7 +24,6 @@ pub(crate) struct CreateKey {
 }
 
 impl CreateKey {
-    /// Makes a key for a create of this model with these inputs, which are in canonical form.
     pub(crate) fn new(key: String, model: &str, inputs: &[String]) -> Self {
         let mut digest = Sha256::new();
         for part in iter::once(model).chain(inputs.iter().map(String::as_str)) {

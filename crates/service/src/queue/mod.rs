@@ -36,19 +36,15 @@ pub(crate) struct NewTask {
     pub(crate) id: String,
     pub(crate) account: AccountId,
     pub(crate) model: String,
-    /// The version of the model that declared the formats of this task.
     pub(crate) version: i64,
-    /// Account that earns the price when the task succeeds.
     pub(crate) publisher: AccountId,
     pub(crate) price: Money,
-    /// The inputs as submitted, a JSON object.
     pub(crate) input: String,
     pub(crate) key: Option<CreateKey>,
     pub(crate) traceparent: Option<String>,
     pub(crate) spending: Option<Spending>,
 }
 
-/// Daily spending limit of the API key that creates a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Spending {
     pub(crate) key: String,
@@ -82,26 +78,21 @@ pub enum InsufficientBalance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Created {
     Queued,
-    /// An earlier create used the idempotency key; this create adds no task.
     KeyUsed(KeyedCreate),
     /// The balance did not suffice; the task exists and has failed.
     Failed,
-    /// The balance did not suffice; there is no task.
     Refused {
         spendable: Money,
     },
-    /// The price exceeds today's rest of the API key's limit; there is no task.
     KeyLimit {
         left: Money,
     },
-    /// The account has reached its limit of unfinished tasks; there is no task.
     TooManyUnfinished,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancel {
     Canceled,
-    /// Too late: the task has left the queue.
     Refused(Status),
     Unknown,
 }
@@ -123,15 +114,12 @@ pub(crate) struct Task {
     pub(crate) input_format: String,
     #[serde(skip)]
     pub(crate) output_format: String,
-    /// Output of a successful task, a JSON object.
     #[serde(skip)]
     pub(crate) output: Option<String>,
-    /// Error detail of a failed task, as JSON.
     #[serde(skip)]
     pub(crate) error: Option<String>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
-    /// Number of leases so far.
     #[serde(skip)]
     pub(crate) attempt: i64,
 }
@@ -141,7 +129,6 @@ pub(crate) struct TaskSummary {
     pub(crate) task_id: String,
     pub(crate) status: Status,
     pub(crate) model_id: String,
-    /// Zero until the task has succeeded.
     #[serde(serialize_with = "as_number")]
     pub(crate) cost: Money,
     pub(crate) created_at: Moment,
@@ -163,7 +150,6 @@ pub(crate) struct Lease {
     /// Number of released leases of this task, which do not count as attempts.
     #[serde(skip)]
     pub(crate) releases: i64,
-    /// Trace context of the create request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
     #[serde(skip)]
@@ -174,44 +160,38 @@ pub(crate) struct Lease {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeaseState {
-    /// The lease is valid: the node has not yet finished the task.
-    Running { output_format: String, model: String, leased_at: Option<Moment>, traceparent: Option<String> },
-    /// The task has ended under this lease.
+    Running {
+        output_format: String,
+        model: String,
+        leased_at: Option<Moment>,
+        traceparent: Option<String>,
+    },
     Ended,
     /// The lease has passed to another node, or the task does not exist.
     Lost,
 }
 
-/// Result that a node reports at the end of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Output of the model, a JSON object.
     Output(String),
-    /// Failure: a message for people, and a detail as JSON.
     Error { message: String, detail: String },
 }
 
-/// Message of a task whose lease expired and that no node can claim.
 pub(crate) const ABANDONED: &str =
     "the node that ran this task stopped responding, and no other node took the task over";
 
-/// Message of a task that exceeded the maximum time in the queue.
 pub(crate) const NOT_STARTED: &str = "no node started this task within the time that tasks may wait";
 
-/// Maximum number of queued tasks that fail in one transaction.
 pub(crate) const QUEUED_BATCH: i64 = 1_000;
 
-/// Returns the message of a task that used up its attempts by lease expiry.
 pub(crate) fn not_survived(attempts: i64) -> String {
     format!("no node survived this task: {attempts} leases of it expired")
 }
 
-/// Returns a failure detail with a message only.
 pub(crate) fn detail_of(message: &str) -> String {
     serde_json::json!({ "message": message }).to_string()
 }
 
-/// Report of a node that ends a task under a lease.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) node: String,
@@ -233,21 +213,17 @@ pub(crate) struct Abandoned {
     pub(crate) latest: Moment,
 }
 
-/// Rules of claims: lease duration, attempts, and limits of an account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseRules {
-    /// Duration of a lease without a heartbeat.
     pub(crate) length: Duration,
     /// Number of expired leases after which a task fails.
     pub(crate) attempts: i64,
-    /// Limit of computing tasks of one account.
     pub(crate) max_running: u32,
     /// Leases that expired before this moment can be claimed; later ones still belong to their nodes.
     pub(crate) expired_before: Moment,
 }
 
 impl LeaseRules {
-    /// Returns the moment before which a lease must have expired so that another node can claim the task.
     pub(crate) fn expired_before(&self, now: Moment) -> Moment {
         self.expired_before.min(now)
     }
@@ -256,11 +232,9 @@ impl LeaseRules {
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub(crate) node: String,
-    /// Models whose tasks the slot may claim.
     pub(crate) models: Arc<[String]>,
     /// Limit of computing tasks of one account on this node.
     pub(crate) max_running: u32,
-    /// Accounts whose queued tasks the slot does not claim, sorted.
     pub(crate) passed_over: Vec<AccountId>,
 }
 
@@ -275,16 +249,13 @@ impl Slot {
 #[derive(Debug, Clone)]
 pub(crate) enum Claim {
     Leased(Lease),
-    /// No task of the slot's models can be claimed now.
     NoTask,
-    /// The node was deregistered, or its key was revoked.
     UnknownNode,
 }
 
 /// Reason for the end of a node, which decides whether its leases count as attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeEnd {
-    /// The node died: its leases count as attempts.
     Died,
     /// The node deregistered (graceful shutdown): its leases are released, and do not count.
     Left,
@@ -312,13 +283,11 @@ pub(crate) struct RetentionPlan {
     pub(crate) deleted: Vec<i64>,
     /// Current and next position of each retained task before the last deleted one. Each next position is free.
     pub(crate) moved: Vec<(i64, i64)>,
-    /// Position of the oldest retained task.
     pub(crate) first_place: i64,
 }
 
 impl RetentionPlan {
-    /// Plans to delete the tasks that ended before a moment. `oldest` lists the position, status and last change of the
-    /// oldest tasks. Returns None if no task is that old.
+    /// Plans to delete the tasks that ended before a moment, given position, status and last change of the oldest ones.
     pub(crate) fn of(oldest: &[(i64, Status, Moment)], before: Moment) -> Option<Self> {
         let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
             !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
@@ -353,14 +322,10 @@ pub(crate) trait Queue: Send + Sync {
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created>;
-    /// Returns the create that used an idempotency key, within the retention of keys.
     async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>>;
-    /// Deletes a batch of idempotency keys past their retention; returns the number.
     async fn forget_keys(&self, now: Moment) -> Result<usize>;
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>>;
-    /// Returns a page of the account's tasks, oldest first, and the total number of tasks.
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)>;
-    /// Cancels a queued task and releases its reserved price.
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
     /// Ends tasks as `finish` does, then leases a task for each slot; an engine with one writer does both in one commit
@@ -394,16 +359,13 @@ pub(crate) trait Queue: Send + Sync {
     ) -> Result<bool>;
     /// Ends a task and transfers its price; false, without any effect, if the node no longer holds the lease.
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool>;
-    /// Fails a running task for the operator, and releases its price; false if the task is not running. Its node loses
-    /// the lease, as if another node had claimed the task.
+    /// Fails a running task for the operator, and releases its price; false if the task is not running.
     async fn fail_running(&self, task: &str, message: &str, now: Moment) -> Result<bool>;
-    /// Returns the state of a lease, for a node that sends a request again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
     /// Deletes a node that has ended and makes its leases claimable at once.
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()>;
-    /// Fails the tasks that were created before a moment and never claimed, and refunds their prices; returns the
-    /// number. A task that cannot be failed is skipped and retried later.
+    /// Fails and refunds the tasks created before a moment and never claimed. Skips a task that cannot be failed.
     async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize>;
     /// Retention: deletes tasks that ended before a moment, among the oldest of each account, at most one batch per
     /// transaction. Their money movements are folded into totals. Returns the number of deleted tasks.
@@ -411,25 +373,20 @@ pub(crate) trait Queue: Send + Sync {
     /// Returns whether a node with a heartbeat since `since` serves the model, and the number of accounts with
     /// unfinished tasks of the model.
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
-    /// Returns the load of each model that has unfinished tasks or a node with a heartbeat since `since`.
     async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>>;
     async fn depths(&self) -> Result<Vec<(Status, u64)>>;
-    /// Returns the time at which the oldest queued task was enqueued.
     async fn oldest_queued(&self) -> Result<Option<Moment>>;
 }
 
-/// Load of a model: its queued and computing tasks, and its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelLoad {
     pub(crate) model: String,
     pub(crate) queued: u64,
     pub(crate) computing: u64,
-    /// Time at which the oldest queued task was enqueued.
     pub(crate) waits_since: Option<Moment>,
     pub(crate) nodes: u64,
 }
 
-/// Availability of a model, and the number of accounts that use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Serving {
     pub(crate) serving: bool,

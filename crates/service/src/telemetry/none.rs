@@ -7,7 +7,6 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::{Error, Result};
 
-/// Refuses an endpoint.
 pub(crate) fn check_endpoint(endpoint: Option<&str>) -> Result<()> {
     match endpoint {
         None => Ok(()),
@@ -25,7 +24,6 @@ impl Spans {
         Ok(Self)
     }
 
-    /// Returns the caller's trace context.
     pub(crate) fn request_context(&self, caller: Option<&str>) -> Option<String> {
         caller.map(str::to_owned)
     }

@@ -21,25 +21,20 @@ use super::outcome::SUCCESS;
 use crate::metrics::label;
 use crate::{Error, Result};
 
-/// Maximum number of spans that wait for the export.
 const MAX_QUEUE: usize = 2_048;
 
-/// Maximum number of spans in one request to the collector.
 const MAX_BATCH: usize = 512;
 
-/// Time in which a batch collects further spans.
 const BATCH_DELAY: Duration = Duration::from_millis(200);
 
 /// Timeout of an export, its retries included.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time of the last exports at a shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Path of traces below the endpoint (OTLP/HTTP).
 const TRACES: &str = "v1/traces";
 
-/// Checks that the endpoint is the base URL of a collector.
 pub(crate) fn check_endpoint(endpoint: Option<&str>) -> Result<()> {
     endpoint.map_or(Ok(()), |endpoint| traces_url(endpoint).map(|_| ()))
 }
@@ -89,8 +84,7 @@ impl Spans {
         Ok(Self { export: Some(export) })
     }
 
-    /// Returns the context of a new span in the caller's trace, or in a new trace. Returns the caller's context if its
-    /// trace is not sampled, or without an export.
+    /// Returns the context of a new span; the caller's context if its trace is not sampled, or without an export.
     pub(crate) fn request_context(&self, caller: Option<&str>) -> Option<String> {
         let parent = caller.and_then(context);
         match &self.export {
@@ -101,8 +95,7 @@ impl Spans {
         }
     }
 
-    /// Records a request with its two contexts: the caller's, and the one that `request_context` returned for it. A
-    /// status below 500 is no error of a server (semantic conventions of OpenTelemetry).
+    /// Records a request with the caller's context, and the one that `request_context` returned for it.
     pub(crate) fn request_ended(
         &self,
         (caller, own): (Option<&str>, Option<&str>),
@@ -163,7 +156,6 @@ impl Spans {
         export.record(span);
     }
 
-    /// Exports what is queued, within a timeout, and ends the export.
     pub(crate) async fn flush(&self) {
         let Some(export) = &self.export else { return };
         export.stop.cancel();
@@ -174,7 +166,6 @@ impl Spans {
 }
 
 impl Export {
-    /// Returns a span that ends now.
     fn span(
         &self,
         context: SpanContext,
@@ -207,7 +198,6 @@ impl Export {
     }
 }
 
-/// Parses a valid `traceparent`.
 fn context(traceparent: &str) -> Option<SpanContext> {
     let mut parts = traceparent.split('-').skip(1);
     let trace = TraceId::from_hex(parts.next()?).ok()?;
@@ -220,7 +210,6 @@ fn traceparent(context: &SpanContext) -> String {
     format!("00-{}-{}-{:02x}", context.trace_id(), context.span_id(), context.trace_flags().to_u8())
 }
 
-/// Returns a new context in the trace of the parent, or in a new trace without a parent.
 fn child(parent: Option<&SpanContext>) -> SpanContext {
     let trace =
         parent.map_or_else(|| TraceId::from_bytes(fastrand::u128(1..).to_be_bytes()), SpanContext::trace_id);

@@ -21,18 +21,13 @@ pub(super) const FILES: &str = "files";
 pub(super) const MANIFEST: &str = "manifest.json";
 const UNFINISHED: &str = "unfinished";
 
-/// The number of bytes of a checksum that identify an import.
 const ID_BYTES: usize = 13;
 
-/// Content of an export.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// Identifies the tables and their columns.
     pub(super) format: String,
-    /// The version of the program.
     pub(super) program: String,
-    /// The identifier that paired the database with the location of its files.
     pub(super) pairing: Option<String>,
     pub(super) tables: Vec<TableFile>,
     pub(super) files: TableFile,
@@ -41,7 +36,6 @@ pub(super) struct Manifest {
     pub(super) audit: Audit,
 }
 
-/// Prepares the folder of an export.
 pub(super) fn begin(folder: &Path) -> Result<()> {
     let doing = || format!("exporting to {}", folder.display());
     let prepare = || -> io::Result<bool> {
@@ -64,7 +58,6 @@ pub(super) fn begin(folder: &Path) -> Result<()> {
     }
 }
 
-/// Reads the names and the sizes of the blobs from the table of objects.
 pub(super) fn blobs_of(objects: &Path) -> Result<Vec<(String, u64)>> {
     #[derive(Deserialize)]
     struct Row {
@@ -75,7 +68,6 @@ pub(super) fn blobs_of(objects: &Path) -> Result<Vec<(String, u64)>> {
     Ok(rows.into_iter().map(|row| (row.blob, row.size)).collect())
 }
 
-/// Lists the blobs of an export.
 pub(super) fn write_files(folder: &Path, copies: &[BlobCopy]) -> Result<TableFile> {
     let path = TableFile::path(folder, FILES);
     let write = || -> io::Result<String> {
@@ -91,7 +83,6 @@ pub(super) fn write_files(folder: &Path, copies: &[BlobCopy]) -> Result<TableFil
     Ok(TableFile { name: FILES.to_owned(), rows: copies.len() as u64, sha256 })
 }
 
-/// Reads JSON lines.
 fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>> {
     let read = || {
         let lines = BufReader::new(File::open(path)?).lines();
@@ -116,7 +107,6 @@ impl Manifest {
             .map_err(|cause: io::Error| Error::keeping(format!("exporting to {}", folder.display()), cause))
     }
 
-    /// Reads the manifest, and returns the identifier of an import of this export too.
     pub(super) fn read(folder: &Path) -> Result<(Self, String)> {
         let doing = || format!("reading the export in {}", folder.display());
         let text = if_present(fs::read(folder.join(MANIFEST))).map_err(|cause| Error::new(doing(), cause))?;
@@ -140,7 +130,6 @@ impl Manifest {
         Ok((manifest, hex(Sha256::digest(&text).get(..ID_BYTES).unwrap_or_default())))
     }
 
-    /// Fails when a table is not the one that was exported. Returns the list of the blobs.
     pub(super) fn check(&self, folder: &Path) -> Result<Vec<BlobCopy>> {
         let tables =
             self.tables.iter().map(|table| (TableFile::path(&folder.join(TABLES), &table.name), table));

@@ -1,5 +1,5 @@
-//! Export of everything that a stopped service keeps into a folder, and import of it into an empty database and an empty
-//! any folder or bucket. Keys, balances, histories and download URLs stay valid.
+//! Export of everything that a stopped service keeps into a folder, and import of it into an empty database and an
+//! empty folder or bucket. Keys, balances, histories and download URLs stay valid.
 //!
 //! An import copies the blobs first, and reads all rows in one transaction: one that was interrupted is run again, and
 //! goes on with the blobs that are missing.
@@ -26,7 +26,6 @@ use crate::shared_files;
 use crate::{Error, Result, S3Config, database};
 use manifest::{FILES, Manifest, TABLES};
 
-/// The setting that identifies the import that a database comes from.
 const IMPORT: &str = "import";
 
 /// Location of the data of a stopped service: what `Config` names for one that runs.

@@ -21,22 +21,17 @@ use crate::{AccountOverview, Config, Service};
 
 pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The address at which callers reach the files, before the move and after it.
 const STORAGE_URL: &str = "http://files.example";
 const LARGE: u64 = MAX_FORM_FILE + 1;
 
-/// A caller, and everything that it was told.
 pub(crate) struct Caller {
     key: String,
-    /// Download URLs with their bytes: of a file, and of an output.
     urls: Vec<(String, Vec<u8>)>,
     history: Value,
-    /// The endpoint of an upload target that was not used yet, and its download URL.
     target: (String, String),
     accounts: Vec<AccountOverview>,
 }
 
-/// Starts a service with this data.
 pub(crate) async fn start(mut config: Config) -> TestResult<Service> {
     config.storage_url = Some(STORAGE_URL.to_owned());
     config.workers = 1;
@@ -49,7 +44,6 @@ async fn send(router: Router, request: Request<Body>) -> TestResult<(u16, Vec<u8
     Ok((status, to_bytes(response.into_body(), usize::MAX).await?.to_vec()))
 }
 
-/// Calls object storage at a URL that it has handed out.
 async fn storage(service: &Service, method: &str, url: &str, body: Vec<u8>) -> TestResult<(u16, Vec<u8>)> {
     let path = url.strip_prefix(STORAGE_URL).ok_or("not a URL of object storage")?;
     let request = Request::builder().method(method).uri(path).header("content-type", "text/plain");
@@ -80,7 +74,6 @@ impl Caller {
         Ok((text("endpoint").ok_or_else(missing)?, text("download_url").ok_or_else(missing)?))
     }
 
-    /// Runs the painter on the first file, and returns the URL of its picture.
     async fn paint(&self, service: &Service, input: &str) -> TestResult<String> {
         let create = "/model/low-light-enhancement/task";
         let (_, created) = self.call(service, "POST", create, json!({ "input_image": input })).await?;
@@ -102,7 +95,6 @@ impl Caller {
         Ok(self.call(service, "GET", "/task/histories?limit=10", Value::Null).await?.1)
     }
 
-    /// Calls a service that is still empty in every way.
     pub(crate) async fn new(service: &Service) -> TestResult<Self> {
         let mut caller = Self {
             key: service.add_key("demo").await?,
@@ -123,7 +115,6 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Finds everything as it was.
     pub(crate) async fn check(&self, service: &Service) -> TestResult {
         assert_eq!(service.accounts().await?, self.accounts);
         assert_eq!(self.history(service).await?, self.history);
@@ -135,7 +126,6 @@ impl Caller {
         Ok(())
     }
 
-    /// Goes on as if nothing had happened: uploads to a target from before, reruns a task, deletes the file.
     pub(crate) async fn go_on(&self, service: &Service) -> TestResult {
         let (endpoint, later) = &self.target;
         assert_eq!(storage(service, "PUT", endpoint, vec![6; LARGE as usize]).await?.0, 200);
@@ -153,7 +143,6 @@ impl Caller {
     }
 }
 
-/// A stopped service in a folder, with a caller.
 async fn filled(folder: &Path) -> TestResult<Caller> {
     let service = start(Config::folder(folder)).await?;
     let caller = Caller::new(&service).await?;
@@ -161,7 +150,6 @@ async fn filled(folder: &Path) -> TestResult<Caller> {
     Ok(caller)
 }
 
-/// The names of the files of an export.
 fn file_names(export: &Path) -> TestResult<Vec<String>> {
     let files = fs::read_to_string(export.join("files.jsonl"))?;
     let name = |line| Ok(serde_json::from_str::<Value>(line)?["name"].as_str().ok_or("no name")?.to_owned());
@@ -198,7 +186,6 @@ async fn a_service_moves_from_a_folder_to_a_bucket_and_back() -> TestResult {
     caller.go_on(&service).await?;
     service.shutdown().await;
 
-    // What was exported stays as it was.
     let service = start(Config::folder(path("first"))).await?;
     caller.check(&service).await?;
     service.shutdown().await;
@@ -211,7 +198,6 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResul
     let path = |name: &str| folder.path().join(name);
     let caller = filled(&path("data")).await?;
     let data = DataLocation::new(path("data"), None, None);
-    // The table of objects cannot be written.
     fs::create_dir_all(path("export/tables/objects.jsonl"))?;
     fs::write(path("export/unfinished"), "")?;
     assert!(refusal(data.export(&path("export")).await).contains("objects.jsonl"));
@@ -221,13 +207,11 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResul
     let exported = data.export(&path("export")).await?;
     assert!(refusal(data.export(&path("export")).await).contains("not empty"));
 
-    // The second file is missing when it comes to it.
     let names = file_names(&path("export"))?;
     let at = |name: &str| Path::new(&name[..2]).join(name);
     let file = path("export/files").join(at(&names[1]));
     fs::rename(&file, path("away"))?;
     assert!(refusal(target.import(&path("export")).await).contains(&names[1]));
-    // The first one may have been stored before.
     let stored = path("new/objects/blobs").join(at(&names[0]));
     fs::create_dir_all(stored.parent().ok_or("no folder")?)?;
     fs::copy(path("export/files").join(at(&names[0])), stored)?;
@@ -277,7 +261,6 @@ async fn a_file_that_was_changed_and_a_place_that_is_in_use_are_refused() -> Tes
     fs::write(&file, bytes)?;
 
     assert!(refusal(data.import(&path("export")).await).contains("not empty"));
-    // Files of another service, with an empty database.
     filled(&path("other")).await?;
     for entry in ["inferstore.db", "inferstore.db-wal", "inferstore.db-shm"] {
         let _ = fs::remove_file(path("other").join(entry));

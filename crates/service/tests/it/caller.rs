@@ -25,7 +25,6 @@ pub(crate) struct Target {
     pub(crate) fields: Map<String, Value>,
 }
 
-/// Response of the object store to an upload.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) status: u16,
@@ -55,7 +54,6 @@ impl Caller {
         Ok(Self { http: client()?, base_url: service.base_url().to_owned(), key: key.to_owned() })
     }
 
-    /// Returns a caller with the key of the first account of a new service.
     pub(crate) fn first(service: &Service) -> TestResult<Self> {
         Self::new(service, service.api_key().ok_or("the service is not fresh")?)
     }
@@ -83,7 +81,6 @@ impl Caller {
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    /// Sends a request that must succeed; returns the response.
     pub(crate) async fn must(&self, method: Method, path: &str, body: Option<Value>) -> TestResult<Value> {
         match self.call(method, path, body).await? {
             (200, response) if response["status"] == "success" => Ok(response),
@@ -130,7 +127,6 @@ impl Caller {
         })
     }
 
-    /// Uploads by PUT or by form, depending on the target.
     pub(crate) async fn upload(&self, target: &Target, bytes: Vec<u8>) -> TestResult<Verdict> {
         if target.is_put() { self.put(target, bytes).await } else { self.post(target, &bytes).await }
     }
@@ -164,7 +160,6 @@ impl Caller {
         Ok(request.header(CONTENT_LENGTH, form.len()).body(form.to_vec()).send().await?)
     }
 
-    /// Stores a file in `documents`; returns its URL.
     pub(crate) async fn store(&self, name: &str, mime: &str, bytes: &[u8]) -> TestResult<String> {
         let target = self.presign(name, mime, bytes.len() as u64).await?;
         let verdict = self.upload(&target, bytes.to_vec()).await?;
@@ -175,7 +170,6 @@ impl Caller {
         self.call(Method::DELETE, "/api-key/storage/store/url", Some(json!({"url": url}))).await
     }
 
-    /// Reads a URL of object storage; returns the status and the text.
     pub(crate) async fn read(&self, url: &str) -> TestResult<(u16, String)> {
         let response = self.http.get(url).send().await?;
         Ok((response.status().as_u16(), response.text().await?))
@@ -197,7 +191,6 @@ impl Target {
         target
     }
 
-    /// Builds the form body: every field, then the file.
     pub(crate) fn form(&self, bytes: &[u8]) -> Vec<u8> {
         let mut form = self.field_parts();
         form.extend(file_part("Content-Disposition: form-data; name=\"file\"; filename=\"file\"", bytes));
@@ -214,7 +207,6 @@ impl Target {
     }
 }
 
-/// Builds the form part of the file with these headers.
 pub(crate) fn file_part(headers: &str, bytes: &[u8]) -> Vec<u8> {
     [format!("--edge\r\n{headers}\r\n\r\n").as_bytes(), bytes, b"\r\n"].concat()
 }

@@ -11,7 +11,6 @@ fn complaints(declared: &Value, inputs: &str) -> Result<Vec<String>, serde_json:
     Ok(check_inputs(&declared, &inputs).err().unwrap_or_default())
 }
 
-/// Returns true if a parameter of this type accepts the value, spelled as JSON.
 fn takes(declared: Value, value: &str) -> bool {
     let mut declared = declared;
     declared["position"] = json!(0);

@@ -65,7 +65,6 @@ pub(crate) async fn several_starts_at_once_credit_the_first_account_once(engine:
     let begun = join_all(starts).await;
     for (bootstrapped, key) in &begun {
         assert_eq!(bootstrapped.operator, begun[0].0.operator);
-        // A start that shows its key must show a valid one.
         assert_eq!(bootstrapped.is_key_new, is_valid(&*databases[0], key).await);
     }
     let first = databases[0].account("first").await.unwrap().unwrap();
@@ -130,7 +129,6 @@ pub(crate) async fn queued_tasks_of_a_suspended_account_wait_until_it_is_resumed
     assert!(set(AccountState::Active).await);
     let lease = fixture.claim_one(Moment(5)).await.unwrap();
     assert_eq!(lease.task, waiting);
-    // A running task of a suspended account continues, and ends normally.
     assert!(set(AccountState::Suspended).await);
     fixture.end(&lease, &Ending::Output("{}".to_owned()), Moment(6)).await;
     fixture.assert_books_are_right().await;

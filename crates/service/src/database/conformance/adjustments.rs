@@ -69,7 +69,6 @@ pub(crate) async fn a_debit_takes_what_its_purse_holds_and_no_more(engine: impl 
     let too_much = fixture.adjust(&of(Purse::Balance, -11, Some("typo")), NOW).await;
     assert_eq!(too_much, Adjusted::TooLittle { owned: Money::from_smallest(10) });
     assert_eq!(fixture.free_and_balance().await, (3, 10));
-    // The reference of a refused debit is unused.
     for adjusted in [Adjusted::Done, Adjusted::Before] {
         assert_eq!(fixture.adjust(&of(Purse::Balance, -10, Some("typo")), NOW).await, adjusted);
     }
@@ -100,7 +99,6 @@ pub(crate) async fn movements_without_a_task_are_listed_newest_first(engine: imp
     let movements = fixture.database.movements(fixture.customer, 10, 0).await.unwrap();
     assert!(movements.iter().all(|movement| movement.note.as_deref() == Some("why")));
 
-    // A reference stays used after its movement was folded.
     for second in 10..80 {
         fixture.adjust(&of(Purse::Balance, 1, None), Moment(second)).await;
     }

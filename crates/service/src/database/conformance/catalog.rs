@@ -18,7 +18,6 @@ use crate::clock::Moment;
 use crate::ledger::Money;
 use crate::queue::{InsufficientBalance, NewTask};
 
-/// Returns true if a list shows the model to the caller, who is a member of `organization`.
 fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filter: Option<Filter>) -> bool {
     let listed = model.is_public || model.owner == caller;
     match filter {
@@ -32,7 +31,6 @@ fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filte
     }
 }
 
-/// Sorts models, which are given in the order of their publication.
 fn sort(models: &mut [&NewModel], sort: Sort, tasks: impl Fn(&NewModel) -> usize) {
     match sort {
         Sort::CreatedOldest => models.sort_by_key(|model| model.created_at),
@@ -143,7 +141,6 @@ pub(crate) async fn a_search_finds_the_models_that_contain_its_text_whatever_tha
     assert!(found("abcd", Sort::Created).await.iter().all(|id| id != "m4"));
 }
 
-/// Texts with special characters of indexes, patterns or queries.
 const AWKWARD: [&str; 40] = [
     "",
     "a",

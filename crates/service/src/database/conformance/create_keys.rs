@@ -16,7 +16,6 @@ use crate::queue::{
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 5;
 
-/// Returns a create of the customer with this idempotency key and a price.
 pub(crate) fn keyed<E: Engine>(fixture: &Fixture<E>, key: &str) -> NewTask {
     let key = Some(CreateKey::new(key.to_owned(), MODEL, &[]));
     NewTask { key, ..fixture.task(Money::from_smallest(PRICE)) }
@@ -37,7 +36,6 @@ impl<E: Engine> Fixture<E> {
         self.database.create_task(task, InsufficientBalance::Refuse, 10, now).await.unwrap()
     }
 
-    /// Repeats the create of a task in every way, and checks that each has no effect.
     async fn assert_is_remembered(&self, first: &NewTask, key: &str) {
         let purses = self.database.purses(self.customer).await.unwrap();
         let (_, total) = self.database.history(self.customer, 1, 0).await.unwrap();
@@ -57,7 +55,6 @@ impl<E: Engine> Fixture<E> {
 
 pub(crate) async fn a_create_that_is_sent_again_gets_its_task_whatever_happened_since(engine: impl Engine) {
     let mut fixture = Fixture::new(engine).await;
-    // The second create takes the rest of the balance.
     fixture.credit(2).await;
     let (ends, is_canceled) = (keyed(&fixture, "ends"), keyed(&fixture, "is canceled"));
     for (task, key) in [(&ends, "ends"), (&is_canceled, "is canceled")] {
@@ -85,7 +82,6 @@ pub(crate) async fn a_create_that_is_sent_again_gets_its_task_whatever_happened_
 
 pub(crate) async fn creates_with_one_key_at_the_same_moment_make_one_task(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    // Enough for one task of each key.
     let keys = ["a", "b", "c", "d"];
     fixture.credit(4).await;
     let tasks: Vec<(&str, NewTask)> =
@@ -117,7 +113,6 @@ pub(crate) async fn a_create_that_was_refused_leaves_its_key_unused(engine: impl
     assert_eq!(fixture.create_or_refuse(&task, NOW).await, Created::Queued);
     fixture.assert_is_remembered(&task, "key").await;
 
-    // A task that fails at once is created, and its key is stored.
     let tasks = [(); 5].map(|()| keyed(&fixture, "fails"));
     let create = |task| fixture.database.create_task(task, InsufficientBalance::FailTask, 10, NOW);
     let created: Vec<_> = join_all(tasks.iter().map(create)).await.into_iter().map(Result::unwrap).collect();
@@ -139,7 +134,6 @@ pub(crate) async fn a_key_belongs_to_its_account_and_to_one_request(engine: impl
     assert_eq!(fixture.create_or_refuse(&of_other, NOW).await, Created::Queued);
     fixture.assert_is_remembered(&task, "key").await;
 
-    // The caller compares the requests.
     let inputs = ["name".to_owned(), "value".to_owned()];
     let requests = [(MODEL, &inputs[..]), ("another", &[]), (MODEL, &inputs[..1]), (MODEL, &[])]
         .map(|(model, inputs)| CreateKey::new("key".to_owned(), model, inputs));
@@ -168,7 +162,6 @@ pub(crate) async fn a_key_is_remembered_for_a_day_and_can_be_used_after_that(eng
         }
         last = Some(task);
     }
-    // The key is also stored for a task that fails at once.
     fixture.database.cancel(fixture.customer, &last.unwrap().id, now).await.unwrap();
     let expensive = NewTask { price: Money::from_smallest(i64::MAX), ..keyed(&fixture, "key") };
     let failed = fixture.database.create_task(&expensive, InsufficientBalance::FailTask, 10, now).await;

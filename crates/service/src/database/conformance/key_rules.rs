@@ -78,7 +78,6 @@ pub(crate) async fn a_limit_counts_the_tasks_of_its_key_and_day_that_cost_someth
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 0), NOW).await, Created::Queued);
     assert_eq!(fixture.create_limited(&limited(&fixture, "other", 10), NOW).await, Created::Queued);
     assert_eq!(fixture.create_limited(&fixture.task(Money::from_smallest(50)), NOW).await, Created::Queued);
-    // Unbilled tasks do not count towards the limit.
     let lease = fixture.claim_one(NOW).await.unwrap();
     assert_eq!(lease.task, fails.id);
     let error = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
@@ -86,13 +85,11 @@ pub(crate) async fn a_limit_counts_the_tasks_of_its_key_and_day_that_cost_someth
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 7), NOW).await, left(6));
     fixture.database.cancel(fixture.customer, &canceled.id, NOW).await.unwrap();
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 10), NOW).await, Created::Queued);
-    // Another day.
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 1), NOW).await, left(0));
     let tomorrow = NOW.after(DAY);
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 10), tomorrow).await, Created::Queued);
     while fixture.database.forget_keys(tomorrow.after(DAY)).await.unwrap() > 0 {}
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 1), tomorrow).await, left(0));
-    // The balance is checked before the limit.
     let poor = fixture.account("poor").await.id;
     let task = NewTask { account: poor, ..limited(&fixture, "poor", 5) };
     let spendable = Money::ZERO;

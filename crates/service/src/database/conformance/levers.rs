@@ -33,7 +33,6 @@ pub(crate) async fn an_operator_cancels_queued_tasks_and_fails_running_ones(engi
     assert_eq!(fail(&first).await, TaskChange::Refused(Status::Failed));
     assert_eq!(cancel(&second).await, TaskChange::Refused(Status::Canceled));
     assert_eq!((fail("none").await, cancel("none").await), (TaskChange::Unknown, TaskChange::Unknown));
-    // The node has lost the lease.
     let late = Ending::Output("{}".to_owned());
     assert!(!database.finish("node", &first, lease.attempt, &late, NOW).await.unwrap());
     let task = database.task(fixture.customer, &first).await.unwrap().unwrap();

@@ -33,7 +33,6 @@ use crate::ledger::Money;
 use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
 
-/// Default rules of claims in tests.
 pub(crate) const RULES: LeaseRules = LeaseRules {
     length: Duration::from_secs(30),
     attempts: 2,
@@ -41,17 +40,12 @@ pub(crate) const RULES: LeaseRules = LeaseRules {
     expired_before: Moment(i64::MAX),
 };
 
-/// Model of a new fixture.
 pub(crate) const MODEL: &str = "echo";
 
-/// An empty database of an engine, for tests.
 #[async_trait]
 pub(crate) trait Engine: Send + Sync + Sized {
-    /// Makes another empty database of the same engine.
     fn another(&self) -> Self;
-    /// Opens the database. Opened once more, it is as after a crash.
     async fn open(&self) -> Arc<dyn Database>;
-    /// Runs engine-independent SQL beside the database, for instance to damage data.
     async fn execute(&self, sql: &str);
 }
 
@@ -166,7 +160,6 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// A database with an operator, who has published one model, and a customer.
 pub(crate) struct Fixture<E> {
     pub(crate) engine: E,
     pub(crate) database: Arc<dyn Database>,
@@ -187,7 +180,6 @@ impl<E: Engine> Fixture<E> {
         Self { engine, database, random, operator, customer, version }
     }
 
-    /// Reopens the database, as after a crash.
     async fn crash(&mut self) {
         self.database = self.engine.open().await;
     }
@@ -207,19 +199,16 @@ impl<E: Engine> Fixture<E> {
         }
     }
 
-    /// Adds an account with this name.
     async fn account(&self, username: &str) -> Account {
         account(&*self.database, &self.random, username).await
     }
 
-    /// Uploads a file into an owner's folder; `payer` pays for the file.
     pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
         let target = self.add_target(owner, payer, file, now).await;
         let stored = self.store(&target, &self.random.uuid().unwrap(), now).await;
         assert!(matches!(stored, Stored::Done { .. }));
     }
 
-    /// Adds a target for a file.
     async fn add_target(
         &self,
         owner: AccountId,
@@ -243,7 +232,6 @@ impl<E: Engine> Fixture<E> {
         target
     }
 
-    /// Stores an upload to a target.
     async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
         let object = target.object(blob.to_owned(), String::new(), now);
         let id = self.random.uuid().unwrap();
@@ -261,7 +249,6 @@ impl<E: Engine> Fixture<E> {
     }
 }
 
-/// A file to upload.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) folder: &'static str,

@@ -44,14 +44,12 @@ pub(crate) async fn storage_is_charged_although_the_clock_was_far_ahead_before(e
     let fixture = Fixture::new(engine).await;
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     let bill = async |day: i64| fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
-    // The account stored nothing while the clock was two days ahead.
     let customer = fixture.customer;
     let empty = File { name: "empty".to_owned(), ..File::of_size(0) };
     fixture.upload(customer, customer, &empty, Moment(402 * DAY)).await;
     fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
     bill(401).await;
     assert_eq!(owed(customer).await, 1_000);
-    // The account stored a file while the clock was a year ahead.
     let other = fixture.account("other").await.id;
     fixture.upload(other, other, &File::of_size(1 << 30), Moment(800 * DAY)).await;
     bill(402).await;
@@ -65,7 +63,6 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
     let file = File::of_size(1 << 30);
     fixture.upload(customer, customer, &file, Moment(0)).await;
     fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
-    // Such as the refunded price of a failed task.
     let returned = [(Purse::Balance, Money::from_smallest(2_500))];
     fixture.database.set_purses(customer, &returned, Moment(DAY)).await.unwrap();
     let purses = async || {
@@ -77,7 +74,6 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
     assert_eq!(purses().await, (500, 0));
     fixture.assert_books_are_right().await;
 
-    // A debt is charged even if the account no longer stores a file.
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
     fixture.delete(customer, &file, Moment(3 * DAY)).await;
     assert_eq!(purses().await, (0, 500));
@@ -99,7 +95,6 @@ pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_f
     let failed = fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap_err().to_string();
     assert!(failed.contains("largest amount"), "{failed}");
     assert_eq!(fixture.database.purses(other).await.unwrap().owed().smallest(), 1_000);
-    // A failed charge is made up for later.
     let no_debt = [(Purse::Debt, Money::ZERO)];
     fixture.database.set_purses(fixture.customer, &no_debt, Moment(DAY)).await.unwrap();
     assert_eq!(fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
@@ -157,7 +152,6 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
     let other = File { name: "other".to_owned(), ..File::of_size(1) };
     let unused = fixture.add_target(organization, member, &other, Moment(2 * DAY)).await;
     assert!(fixture.database.remove_member(organization, member, Moment(DAY)).await.unwrap());
-    // Not even after a new membership.
     fixture.database.add_member(organization, member).await.unwrap();
     assert_eq!(fixture.store(&unused, &unused.id, Moment(DAY)).await, Stored::Void);
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
@@ -226,7 +220,6 @@ pub(crate) async fn what_a_task_holds_can_always_come_back(engine: impl Engine) 
     assert!(refused.to_string().contains("would hold more than the largest amount"), "{refused}");
     assert_eq!(database.cancel(customer, &task, Moment(0)).await.unwrap(), Cancel::Canceled);
 
-    // The check also covers refunds.
     let charged = fixture.create_task(customer, 5, Moment(1)).await;
     fixture.succeed(Moment(1)).await;
     database.credit(customer, Credit::Free(Money::from_smallest(5)), Moment(2)).await.unwrap();

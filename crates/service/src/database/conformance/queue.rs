@@ -19,7 +19,6 @@ use crate::queue::{
 
 const NOW: Moment = Moment(1_000_000);
 
-/// Criteria that no task meets.
 const NONE: Abandoned = Abandoned {
     expired_before: Moment(0),
     live_since: Moment(0),
@@ -146,7 +145,6 @@ pub(crate) async fn an_account_has_so_many_unfinished_and_so_many_running_tasks(
     assert_eq!(fixture.create(greedy, 3).await, Created::Queued, "one has ended");
     assert_eq!(fixture.claim(rules, &slots, NOW).await.into_iter().flatten().count(), 1);
 
-    // A node may have its own limit.
     let slots = ["one", "one", "two", "two"].map(|node| Slot { max_running: 1, ..slot(node) });
     let leases: Vec<_> = fixture.claim(RULES, &slots, NOW).await.iter().map(Option::is_some).collect();
     assert_eq!(leases, [true, false, true, false]);
@@ -274,7 +272,6 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
     assert_eq!(claimed.iter().map(|lease| &*lease.task).collect::<Vec<_>>(), [&*queued]);
     assert_eq!(status(&damaged).await, Status::Computing);
 
-    // The task fails once its money can be moved again.
     fixture.engine.execute(&format!("UPDATE tasks SET held_balance = 5 WHERE id = '{damaged}'")).await;
     let later = later.after(RULES.length * 2);
     fixture.claim(rules, &slots, later).await;
@@ -306,7 +303,6 @@ pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_ba
     }
     let back = later.after(Duration::from_hours(1));
     let (seen_at, lease_until) = (back.before(RULES.length), back.after(RULES.length));
-    // A process that starts beside a running one changes nothing.
     fixture.database.register("process", None, &models, back.before(RULES.length)).await.unwrap();
     let resume =
         |absent_since| fixture.database.resume_nodes(RULES.length, absent_since, seen_at, lease_until);
@@ -348,7 +344,6 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     let lease = fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(Duration::from_secs(1_000));
 
-    // The model is served, so the next claim takes the task.
     let fail = async |expired_before, live_since| {
         let which = Abandoned { expired_before, live_since, ..NONE };
         fixture.database.fail_abandoned(which, later).await.unwrap()
@@ -359,7 +354,6 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     let task = fixture.database.task(fixture.customer, &task).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
     assert!(task.message.unwrap().contains("no other node took the task over"));
-    // The returning node did not end the task.
     let state = fixture.database.lease_state("node", &lease.task, lease.attempt).await.unwrap();
     assert_eq!(state, LeaseState::Lost);
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
@@ -374,7 +368,6 @@ pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_nod
     fixture.create_task(fixture.customer, 4, NOW).await;
     fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(RULES.length * 100);
-    // The node is alive throughout.
     let fail_abandoned = async |unclaimed_before| {
         let which = Abandoned { expired_before: later, live_since: NOW, unclaimed_before, ..NONE };
         fixture.database.fail_abandoned(which, later).await.unwrap()
@@ -400,7 +393,6 @@ pub(crate) async fn a_lease_and_a_node_of_a_clock_that_was_ahead_end_as_others_d
     let fixture = Fixture::new(engine).await;
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
     let task = fixture.create_task(fixture.customer, 4, NOW).await;
-    // The node dies before the clock is set back.
     fixture.claim_one(NOW.after(Duration::from_hours(24 * 365))).await.unwrap();
     let latest = NOW.after(RULES.length * 3);
     assert_eq!(fixture.database.fail_abandoned(Abandoned { latest, ..NONE }, NOW).await.unwrap(), 0);

@@ -20,7 +20,6 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     }
     for index in 0..4 {
         let lease = fixture.claim_one(NOW).await.unwrap();
-        // The fourth task stays running; the others end one after the other.
         if index < 3 {
             fixture.finish(&lease, NOW.after(Duration::from_secs(index))).await;
         }

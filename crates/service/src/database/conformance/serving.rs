@@ -45,7 +45,6 @@ pub(crate) async fn a_node_is_there_for_the_models_of_the_slots_that_were_seen(e
     let known = database.known_node("outside", "lab").await.unwrap().unwrap();
     assert_eq!(known.models.iter().filter(|(_, seen_at)| *seen_at == later).count(), 2);
 
-    // A node of the service serves all of its models while alive.
     register("local", None, &["broken"]).await;
     assert!(database.serving("broken", NOW).await.unwrap().serving);
     assert!(!database.serving("broken", later).await.unwrap().serving);

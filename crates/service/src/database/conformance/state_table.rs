@@ -29,7 +29,6 @@ enum Step {
         price: u8,
         fail: bool,
     },
-    /// Repeats the create of a task with its idempotency key.
     CreateAgain {
         task: prop::sample::Index,
     },
@@ -80,7 +79,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Expected state by the state table.
 #[derive(Default)]
 struct Expected {
     now: i64,
@@ -88,7 +86,6 @@ struct Expected {
     balance: i64,
     earnings: i64,
     tasks: Vec<ExpectedTask>,
-    /// Task and attempt of the latest lease, by node.
     leased: BTreeMap<u8, (usize, i64)>,
 }
 
@@ -103,7 +100,6 @@ struct ExpectedTask {
 }
 
 impl Expected {
-    /// Returns the expected result of a claim. Tasks that have used up their attempts fail on the way.
     fn claim(&mut self, node: u8) -> Option<usize> {
         loop {
             let expired = (0..self.tasks.len())
@@ -135,7 +131,6 @@ impl Expected {
         self.balance += self.tasks[index].held.balance.smallest();
     }
 
-    /// Returns the task that the node may end or whose lease it may extend.
     fn own(&self, node: u8) -> Option<usize> {
         let (index, attempt) = *self.leased.get(&node)?;
         let task = &self.tasks[index];
@@ -291,7 +286,6 @@ async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
     assert_eq!(total, wanted.len() as u64);
 }
 
-/// Runs random sequences of events, each on an empty database.
 pub(crate) fn holds<E: Engine>(new: fn() -> E) {
     // One case after the other would leave a core idle for seconds.
     std::thread::scope(|scope| {

@@ -8,12 +8,10 @@ use crate::ledger::{Credit, Money};
 use crate::metrics::Totals;
 use crate::queue::{Created, InsufficientBalance};
 
-/// Returns true if any of the targets has a pending upload.
 async fn awaits<E: Engine>(fixture: &Fixture<E>, of: TargetsOf<'_>) -> bool {
     fixture.database.awaits_upload(of).await.unwrap()
 }
 
-/// Returns, for each target without a file, true if the target is void.
 async fn without_file<E: Engine>(fixture: &Fixture<E>, targets: &[&Target]) -> Vec<Option<bool>> {
     let ids: Vec<_> = targets.iter().map(|target| target.id.clone()).collect();
     let found = fixture.database.targets_without_file(&ids).await.unwrap();
@@ -21,7 +19,6 @@ async fn without_file<E: Engine>(fixture: &Fixture<E>, targets: &[&Target]) -> V
     ids.iter().map(is_void).collect()
 }
 
-/// Returns true if an object or an unused target refers to the blob.
 async fn is_known<E: Engine>(fixture: &Fixture<E>, blob: &str) -> bool {
     !fixture.database.known_blobs(&[blob.to_owned()]).await.unwrap().is_empty()
 }
@@ -71,7 +68,6 @@ pub(crate) async fn a_quota_counts_what_is_stored_and_what_unused_targets_permit
         database.add_target(&target, max).await.unwrap()
     };
     assert!(!add(payer, payer, 7, 9).await);
-    // It counts for who pays.
     assert!(add(other, payer, 5, 9).await && add(payer, other, 7, 9).await);
     assert!(!add(payer, payer, 2, 9).await && add(payer, payer, 1, 9).await);
     let used = StorageUse { quota: Some(10), stored: 4, promised: 6 };
@@ -80,7 +76,6 @@ pub(crate) async fn a_quota_counts_what_is_stored_and_what_unused_targets_permit
         used.refusal(0).is_none()
             && used.refusal(1).is_some_and(|why| why.contains("10 bytes: 4 are stored, 6"))
     );
-    // The last target is unused no more, and the deleted file stored no more.
     fixture.delete(payer, &file("before", 4), Moment(0)).await;
     assert!(add(payer, payer, 4, 9).await && !add(payer, payer, 1, 9).await);
     database.set_quota(payer, None).await.unwrap();
@@ -162,7 +157,6 @@ pub(crate) async fn an_account_has_so_many_unused_targets(engine: impl Engine) {
     assert!(add(other, payer).await.is_some(), "also for an organization");
     assert!(add(payer, payer).await.is_none() && add(other, payer).await.is_none());
     assert!(add(payer, other).await.is_some(), "the account that asks is what counts");
-    // Targets with a file and deleted targets do not count.
     assert!(matches!(fixture.store(&second, "blob", Moment(0)).await, Stored::Done { .. }));
     assert!(add(payer, payer).await.is_some() && add(payer, payer).await.is_none());
     fixture.database.forget_targets(Moment(2)).await.unwrap();

@@ -23,7 +23,6 @@ fn later(seconds: u64) -> Moment {
 }
 
 impl<E: Engine> Fixture<E> {
-    /// Leaves a row in every table, and every type of value in it.
     async fn fill(&self) {
         let (database, customer) = (&self.database, self.customer);
         database.set_setting("a setting", "its value").await.unwrap();
@@ -76,7 +75,6 @@ impl<E: Engine> Fixture<E> {
         database.add_node_key("studio", &node_key, Some(&[MODEL.to_owned()]), NOW).await.unwrap();
         database.register("outside", Some("studio"), &[MODEL.to_owned()], later(60)).await.unwrap();
 
-        // One task of each status, with and without a key, and one that retention has deleted.
         for _ in 0..2 {
             self.create_task(customer, 3, NOW).await;
             self.succeed(NOW).await;
@@ -117,7 +115,6 @@ impl<E: Engine> Fixture<E> {
     }
 }
 
-/// Exports everything, and reads it into another database.
 async fn transfer(from: &dyn Database, to: &dyn Database) -> Vec<TableFile> {
     let folder = tempfile::tempdir().unwrap();
     let tables = from.export_tables(folder.path()).await.unwrap();
@@ -160,7 +157,6 @@ pub(crate) async fn everything_moves_to_another_engine_and_back(engine: impl Eng
         assert!(database.key("gone").await.unwrap().is_none());
     }
 
-    // The new service continues where the old one ended.
     let Fixture { random, operator, customer, version, .. } = fixture;
     let fixture = Fixture { engine: next, database: moved, random, operator, customer, version };
     let database = &fixture.database;
@@ -171,7 +167,6 @@ pub(crate) async fn everything_moves_to_another_engine_and_back(engine: impl Eng
     for _ in 0..2 {
         fixture.succeed(later(10)).await;
     }
-    // The lease of the task that was computing has expired.
     let slots = [slot("new")];
     let lease = fixture.claim(RULES, &slots, later(60)).await.pop().unwrap().unwrap();
     let output = Ending::Output("{}".to_owned());

@@ -16,8 +16,7 @@ const AUDIT_NAMES: AuditNames = AuditNames {
     held: "SELECT account, held AS amount FROM purses",
 };
 
-/// Selects a row (what, stored, computed) for every purse that differs from the sum of its movements. Sums are numeric,
-/// because the sum of all credits of a purse can exceed an integer.
+/// Selects (what, stored, computed) for each purse that differs from its movements, whose sum can exceed an integer.
 const PURSES: &str = "WITH kept AS ( \
            SELECT account, purse, amount::numeric FROM purses CROSS JOIN LATERAL (VALUES \
              ('balance', balance), ('free', free), ('held', held), ('debt', debt), ('earnings', earnings), \
@@ -34,7 +33,6 @@ const PURSES: &str = "WITH kept AS ( \
          FROM kept_sums k FULL JOIN moved_sums m USING (account, purse) \
          WHERE coalesce(k.amount, 0) <> coalesce(m.amount, 0)";
 
-/// Audits one snapshot; concurrent writes continue and are not seen.
 pub(super) async fn audit(connection: &mut Client) -> PostgresResult<Audit> {
     let snapshot =
         connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);

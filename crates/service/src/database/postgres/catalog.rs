@@ -13,7 +13,6 @@ use crate::database::values::signed;
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
 
-/// Trending score as `place`, and the tie-breaker `next`.
 const TRENDING: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $3), 0) \
      + (SELECT coalesce(sum(tasks), 0) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next";
 
@@ -33,8 +32,7 @@ impl ModelPages for PostgresDatabase {
     }
 }
 
-/// Returns the query of a list for the account $1, the text $2, trending since $3, limit $4 and offset $5. One
-/// statement, so that count and page are consistent.
+/// Returns the query of a list: account $1, text $2, trending since $3, limit $4, offset $5. One consistent statement.
 fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     let (parts, more) = parts(filter);
     let matching = if has_text { MATCHING } else { "" };

@@ -22,7 +22,6 @@ const CHANNEL: &str = "inferstore";
 /// Time for which notifications are collected, because the server serializes the commits that notify.
 const GATHERING: Duration = Duration::from_millis(5);
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of hints that wait for the dispatcher; more are dropped.
 const MAX_WAITING: usize = 1_024;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +39,6 @@ impl Change {
         }
     }
 
-    /// Invalidates the caches of the changed rows.
     fn invalidate(&self, caches: &Caches) {
         match self {
             Self::Queued(_) => {}
@@ -86,7 +84,6 @@ impl Changes {
         changes
     }
 
-    /// Announces a change to other processes, soon but without guarantee.
     pub(super) fn announce(&self, change: Change) {
         self.outgoing.lock().insert(change);
         self.announced.notify_one();

@@ -10,9 +10,7 @@ use crate::error::DiskFailure;
 use crate::{Error, Result};
 
 const MAX_CONFLICTS: u32 = 10;
-/// Maximum number of retries after a lost connection, if nothing was committed.
 const MAX_DISCONNECTS: u32 = 2;
-/// Base of the exponential backoff with jitter.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(4);
 
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +21,6 @@ pub(super) enum Failure {
     Commit(tokio_postgres::Error),
     /// There is no connection, so nothing was done.
     NoConnection(String),
-    /// The server refuses this process permanently, for instance because of a wrong password.
     Refused(String),
     Service(Error),
 }
@@ -64,7 +61,6 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Returns an error of shared work, which carries the failure to the decision on a retry.
     pub(super) fn carried(self) -> Error {
         match self {
             Self::Service(error) => error,
@@ -73,8 +69,7 @@ impl Failure {
     }
 }
 
-/// Returns the server's message without its details, which may quote values of rows (redaction); without a server's
-/// message, the cause of the failed connection.
+/// Returns the server's message without its details, which may quote values of rows (redaction), or the cause.
 pub(super) fn describe(cause: &tokio_postgres::Error) -> String {
     match (cause.as_db_error(), std::error::Error::source(cause)) {
         (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),
@@ -93,7 +88,6 @@ fn is_conflict(cause: &tokio_postgres::Error) -> bool {
         || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
 }
 
-/// Returns true if a value of the statement is out of range or violates a constraint.
 pub(super) fn is_of_a_value(cause: &tokio_postgres::Error) -> bool {
     cause.code().is_some_and(|code| code.code().starts_with("22") || code.code().starts_with("23"))
 }
@@ -115,7 +109,6 @@ const CREATE_KEY: &str = "create_keys_pkey";
 /// Constraint that concurrent uploads of one key violate. The retry of the second upload finds the object of the first.
 const OBJECT_KEY: &str = "objects_by_key";
 
-/// Returns true if the server or the network has closed the connection.
 fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     match cause.code() {
         Some(code) => is_of_shutdown(code),
@@ -136,7 +129,6 @@ fn is_of_shutdown(code: &SqlState) -> bool {
         || *code == SqlState::TOO_MANY_CONNECTIONS
 }
 
-/// Effect of a lost connection on interrupted work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// No effect, as long as the commit was not sent: a read, or a transaction of several statements.
@@ -237,7 +229,6 @@ macro_rules! read {
     };
 }
 
-/// Runs a write of one statement, which commits by itself.
 macro_rules! statement {
     ($database:expr, |$db:ident| $work:expr) => {
         $crate::database::postgres::failure::attempt!(IsInDoubt, $database, |connection| {
@@ -247,7 +238,6 @@ macro_rules! statement {
     };
 }
 
-/// Runs a write of several statements, all or none.
 macro_rules! transaction {
     ($database:expr, |$tx:ident| $work:expr) => {
         $crate::database::postgres::failure::attempt!(IsUndone, $database, |connection| {

@@ -34,8 +34,7 @@ pub(super) const SCHEMA: &[Step] = &[
     Step::Statements(include_str!("schema_10.sql")),
 ];
 
-/// Oldest version of the schema whose processes are compatible with this one: they keep running, and can start, while
-/// processes of this version start.
+/// Oldest version of the schema whose processes keep running, and can start, while processes of this version start.
 const COMPATIBLE_WITH: i64 = 1;
 
 /// Advisory lock that a migration holds until its commit.
@@ -76,7 +75,6 @@ async fn apply_all(connection: &mut Client, schema: &[Step]) -> PostgresResult {
     Ok(())
 }
 
-/// Returns the number of applied steps; None if the schema is up to date.
 async fn outdated(db: &impl GenericClient, schema: &[Step]) -> PostgresResult<Option<usize>> {
     // `to_regclass` could use a cache that does not yet include another process's commit.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
@@ -88,7 +86,6 @@ async fn outdated(db: &impl GenericClient, schema: &[Step]) -> PostgresResult<Op
     let applied: Option<(i64, i64)> = first(db, select, &[], pair).await?;
     let (version, compatible) = applied.unwrap_or_default();
     let newest = i64::try_from(schema.len()).unwrap_or(i64::MAX);
-    // A newer schema is refused unless it declares that this version is compatible.
     if compatible > newest {
         let cause = format!(
             "it was written by a newer version of the service (schema {version}, this one knows {newest}); use that \
@@ -99,7 +96,6 @@ async fn outdated(db: &impl GenericClient, schema: &[Step]) -> PostgresResult<Op
     Ok(usize::try_from(version).ok().filter(|_| version < newest))
 }
 
-/// Applies the next step, unless another process has applied it.
 async fn apply(connection: &mut Client, schema: &[Step]) -> PostgresResult {
     let tx = connection.transaction().await?;
     // The advisory lock is taken before any table lock, so that no statement queues behind a waiting migration.

@@ -47,7 +47,6 @@ use purse_queues::PurseQueues;
 use queue::create::Creates;
 use tls::Tls;
 
-/// PostgreSQL database. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct PostgresDatabase {
     pool: Pool,
@@ -65,7 +64,6 @@ pub(crate) struct PostgresDatabase {
 impl Database for PostgresDatabase {}
 
 impl PostgresDatabase {
-    /// Connects to the database of this URL, and migrates its schema.
     pub(crate) async fn open(url: &str) -> Result<Self> {
         let servers = connect::servers(url)?;
         let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;

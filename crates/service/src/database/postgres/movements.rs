@@ -25,7 +25,6 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
        WHERE purse_changes.account = purses.account AND purse = 'revenue'), 9223372036854775807)::bigint \
      FROM purses WHERE account = $1";
 
-/// Returns the purses of an account, including pending deltas.
 pub(super) async fn purses(db: &impl GenericClient, account: AccountId) -> PostgresResult<Purses> {
     let purses = first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default();
     purses.assert_signs();
@@ -73,7 +72,6 @@ pub(super) async fn add_changes(tx: &impl GenericClient, account: AccountId) -> 
     Ok(owned)
 }
 
-/// Moves amounts between purses and inserts the movements. Skips zeros.
 pub(super) async fn move_all(
     tx: &impl GenericClient,
     movements: &[Movement],

@@ -45,7 +45,6 @@ pub(super) struct Opened {
     pub(super) is_outdated: CancellationToken,
 }
 
-/// Opens connections to the primary. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Primary {
     servers: Arc<[Config]>,
@@ -61,7 +60,6 @@ struct Latest {
     is_outdated: CancellationToken,
 }
 
-/// Connection to a server that accepts writes.
 struct Answer {
     timeline: u32,
     at: Instant,
@@ -115,7 +113,6 @@ impl Primary {
         newest
     }
 
-    /// Records a timeline seen at this time.
     fn notice(&self, timeline: u32, at: Instant) {
         let mut latest = self.latest.lock();
         if timeline <= latest.timeline {
@@ -171,7 +168,6 @@ impl Primary {
         Ok(Answer { timeline, at: Instant::now(), client, connection })
     }
 
-    /// Probes all servers at intervals, if there are several.
     pub(super) async fn watch(self) {
         while self.has_several() {
             match tokio::time::timeout(PROBE_TIMEOUT, self.ask()).await {
@@ -186,8 +182,7 @@ impl Primary {
     }
 }
 
-/// Drives a connection to its end. With a lease, the connection stalls while the lease is expired, because another
-/// server may have been promoted unnoticed.
+/// Drives a connection, and stalls it while its lease is expired: another server may have been promoted unnoticed.
 async fn drive(mut connection: Driver, lease: Option<watch::Receiver<Instant>>) -> Result<(), Error> {
     let Some(mut lease) = lease else { return connection.await };
     // Ends when the sender of the lease is dropped.
@@ -205,7 +200,6 @@ async fn drive(mut connection: Driver, lease: Option<watch::Receiver<Instant>>) 
     Ok(())
 }
 
-/// Returns the timeline of a server that accepts writes.
 async fn timeline_of(client: &Client) -> Result<u32, Error> {
     let rows = client.simple_query(TIMELINE).await?;
     let name = rows.iter().find_map(|row| match row {

@@ -15,7 +15,6 @@ use crate::accounts::AccountId;
 pub(super) struct PurseQueues(Mutex<BTreeMap<AccountId, Weak<Queue<()>>>>);
 
 impl PurseQueues {
-    /// Waits until no other work of this process waits for the account's purses.
     pub(super) async fn enter(&self, account: AccountId) -> PostgresResult<OwnedMutexGuard<()>> {
         let queue = self.queue(account);
         let timed_out =

@@ -24,7 +24,6 @@ use crate::database::engine::{self, EachRow, Engine, How, Params, Turn, Work, va
 use crate::files::Files as _;
 use crate::ledger::{Movement, Origin, Purses};
 
-/// Parameter of shared work, converted to the type that the statement expects.
 struct Converted<'a>(&'a (dyn rusqlite::ToSql + Sync));
 
 impl fmt::Debug for Converted<'_> {
@@ -103,7 +102,6 @@ impl<C: GenericClient> engine::Session for Session<'_, C> {
     }
 }
 
-/// Runs shared work on a connection or in a transaction.
 async fn run_on<A: Sync, T>(db: &impl GenericClient, args: &A, work: Work<A, T>) -> PostgresResult<T> {
     Ok(work(&Session(db), args).await?)
 }

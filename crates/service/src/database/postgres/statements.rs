@@ -19,7 +19,6 @@ pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 const SUBSTITUTE: u8 = 0x1a;
 
-/// Parameter whose text has no NUL.
 #[derive(Debug)]
 struct Param<'a>(&'a (dyn ToSql + Sync));
 
@@ -56,7 +55,6 @@ async fn rows(
     Ok(db.query_raw(&statement, without_nul(params)).await?.try_collect().await?)
 }
 
-/// Runs a statement without result rows; returns the number of changed rows.
 pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> PostgresResult<u64> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.execute_raw(&statement, without_nul(params)).await?)
@@ -71,7 +69,6 @@ pub(super) async fn first<T>(
     Ok(rows(db, sql, params).await?.first().map(|row| read(row)).transpose()?)
 }
 
-/// Returns the single row, which must exist.
 pub(super) async fn one<T>(
     db: &impl GenericClient,
     sql: &str,

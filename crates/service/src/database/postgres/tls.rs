@@ -14,7 +14,6 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Makes TLS connections, if the URL of the database asks for TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 

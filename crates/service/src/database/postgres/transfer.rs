@@ -20,7 +20,6 @@ use crate::database::{Transfer, not_empty};
 /// An export or an import takes its time; nobody waits for it but for an empty database.
 const LIMITS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// Columns of an account that are kept with its purses.
 const OF_PURSES: &str = "balance, free, held, debt, earnings, revenue, tasks, first_place, stored_bytes, gib_seconds, \
      byte_seconds, metered_at";
 
@@ -114,7 +113,6 @@ impl PostgresDatabase {
     }
 }
 
-/// Returns the table or query that the rows of an exported table come from.
 fn source(table: &Table) -> String {
     match table.name {
         "settings" => format!("(SELECT * FROM settings WHERE name NOT IN {OF_A_PLACE})"),

@@ -43,7 +43,6 @@ kept! {
     Status: &str, Self::word;
 }
 
-/// Value of a row, converted to the value type of SQLite.
 struct Value<'a>(ValueRef<'a>);
 
 impl<'a> FromSql<'a> for Value<'a> {

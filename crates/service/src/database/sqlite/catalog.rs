@@ -15,16 +15,13 @@ const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_descript
 /// Maximum number of candidates. For a more frequent text, scanning the list in order soon finds the first models.
 const MAX_CANDIDATES: usize = 1_000;
 
-/// Minimum length of a text in the index, in characters.
 const MIN_INDEXED: usize = 3;
 const MAX_INDEXED: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Order,
-    /// Scan of all texts.
     Text,
-    /// Scan of the candidates' texts, whose numbers are in $3.
     Candidates,
 }
 
@@ -39,7 +36,6 @@ impl By {
     }
 }
 
-/// Trending score, computed for a few models.
 const TREND: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $4), 0)";
 
 /// Returns the query for the positions of the models that meet a condition, up to the end of the page. Trending scores are

@@ -24,7 +24,6 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum size of the log file in bytes after the log has restarted.
 const MAX_IDLE_LOG: i64 = 16 << 20;
 
-/// Checkpoint thread, which stops on drop.
 pub(super) struct Checkpoints {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -40,7 +39,6 @@ impl Checkpoints {
             let mut is_failing = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let failed = checkpoint(&db).err();
-                // Logs a failure once, not every second.
                 if let Some(cause) = failed.as_ref().filter(|_| !is_failing) {
                     tracing::warn!(%cause, "the log of the database could not be moved into its file");
                 }

@@ -56,7 +56,6 @@ fn files(
     Ok((files, total))
 }
 
-/// Returns the read direction for a page, and the number of rows to skip in that direction.
 pub(super) const fn from_nearer_end(offset: u64, limit: u64, total: u64) -> (&'static str, u64) {
     match offset > total / 2 {
         true => ("DESC", total - offset - limit),

@@ -20,30 +20,23 @@ use crate::{Error, Result};
 pub(super) const MAX_BATCH: usize = 64;
 
 enum Job {
-    /// Write that may share a transaction with others.
     Write(Write),
-    /// Work that needs the connection outside of a transaction.
     Exclusive(Box<dyn FnOnce(&Connection) + Send>),
 }
 
 /// Writes inside a transaction, or receives the error by which the transaction was lost.
 type Write = Box<dyn FnOnce(Result<&Session, &Error>) -> Written + Send>;
 
-/// Sends the response, given the error of a failed commit.
 type Respond = Box<dyn FnOnce(Option<&Error>)>;
 
-/// A write that has run, before the commit.
 struct Written {
     failure: Option<Error>,
     respond: Respond,
 }
 
-/// Writer thread, which owns the writer connection. Clones share the thread.
 #[derive(Clone)]
 pub(super) struct Writer {
-    /// None once closed.
     jobs: Arc<Mutex<Option<Sender<Job>>>>,
-    /// Resolves when the connection is closed.
     closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
     #[cfg(test)]
     pub(super) commits: Arc<std::sync::atomic::AtomicUsize>,
@@ -65,7 +58,6 @@ impl Writer {
             run(&session, &waiting, committed);
             drop(checkpoints);
             drop(session);
-            // Fails if the caller was dropped.
             let _ = on_close.send(());
         };
         let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
@@ -85,7 +77,6 @@ impl Writer {
         if sent { Ok(()) } else { Err(lost()) }
     }
 
-    /// Closes the connection after the pending writes. Later writes fail.
     pub(super) async fn close(&self) {
         self.jobs.lock().take();
         let closed = self.closed.lock().take();
@@ -129,7 +120,6 @@ impl SqliteDatabase {
         response.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Runs work with exclusive use of the writer connection, outside of a transaction.
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

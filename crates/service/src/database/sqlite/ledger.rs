@@ -48,7 +48,6 @@ impl MovementSums for SqliteDatabase {
     }
 }
 
-/// Folds the movements that meet a condition into one for each pair of purses; returns their number.
 pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Moment) -> Result<usize> {
     let delete = format!(
         "DELETE FROM movements WHERE {old} RETURNING amount, from_account, from_purse, to_account, to_purse"
@@ -71,7 +70,6 @@ pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Momen
     Ok(movements.len())
 }
 
-/// An amount, with its source and its destination.
 type Moved = (i64, Side, Side);
 
 fn movement(row: &dyn Row) -> FromSqlResult<Moved> {
@@ -79,12 +77,10 @@ fn movement(row: &dyn Row) -> FromSqlResult<Moved> {
     Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
 }
 
-/// Counts the movements, and compares their sums with the purses. The sums are computed here, because the sum of all
-/// credits of a purse can exceed an integer of SQLite.
+/// Compares the movements with the purses. Their sums are computed here: they can exceed an integer of SQLite.
 fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>)> {
     let select = "SELECT amount, from_account, from_purse, to_account, to_purse FROM movements";
     let mut movements = 0;
-    // Stored and computed amount, by account and purse.
     let mut sums: BTreeMap<(AccountId, Purse), (i64, i128)> = BTreeMap::new();
     for row in db.prepare_cached(select)?.query_map([], |row| Ok(movement(row)?))? {
         let (amount, from, to) = row?;

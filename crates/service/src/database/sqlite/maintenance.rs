@@ -70,7 +70,6 @@ fn backup(db: &Connection, file: &Path) -> Result<Vec<String>> {
         Ok(copy.all("SELECT blob FROM objects", [], column)?)
     });
     named.inspect_err(|_| {
-        // Deletes an incomplete backup.
         let _ = fs::remove_file(file);
     })
 }

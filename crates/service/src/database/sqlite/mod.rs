@@ -62,7 +62,6 @@ const PAGE_CACHE: i64 = 8 * 1024;
 
 const STATEMENT_CACHE: usize = 200;
 
-/// SQLite database. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct SqliteDatabase {
     writer: Writer,
@@ -73,7 +72,6 @@ pub(crate) struct SqliteDatabase {
 impl Database for SqliteDatabase {}
 
 impl SqliteDatabase {
-    /// Opens the file; creates a missing file and migrates its schema.
     pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self> {
         let doing = format!("opening the database {}", file.display());
         let file = file.to_owned();
@@ -112,7 +110,6 @@ fn set_synchronous(connection: &Connection, durability: Durability) -> rusqlite:
     connection.pragma_update(None, "checkpoint_fullfsync", durability == Durability::Full)
 }
 
-/// Opens a connection, for use by one thread at a time.
 fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -149,7 +146,6 @@ fn path(file: &Path) -> Result<String> {
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
-/// Converts an error of SQLite, with a hint if the disk is full or not writable.
 fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
     let extended = cause.sqlite_error().map(|error| error.extended_code);
     let disk = extended.and_then(|code| match code {

@@ -10,7 +10,6 @@ use crate::database::records::pair;
 use crate::ledger::{Money, Movement, Origin, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
-/// Moves an amount from one purse to another and inserts the row of the movement. Does nothing for an amount of zero.
 pub(super) fn move_money(
     db: &Connection,
     movement: Movement,
@@ -58,7 +57,6 @@ pub(super) fn move_all(
     movements.into_iter().try_for_each(|movement| move_money(db, movement, origin, now))
 }
 
-/// Inserts the row of a movement, without changing the purses.
 pub(super) fn record(db: &Connection, movement: Movement, origin: Origin<&str>, now: Moment) -> Result<()> {
     movement.assert_valid();
     let Movement { amount, from, to, reason } = movement;

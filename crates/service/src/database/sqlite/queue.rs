@@ -230,7 +230,6 @@ fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<
     }
 }
 
-/// Returns the account whose money a task has reserved, the publisher, and the amount.
 fn hold(db: &Connection, task: &str) -> Result<(AccountId, AccountId, Split)> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
     let hold = |row: &dyn Row| Ok((row.get(0)?, row.get(1)?, split(&RowFrom { first: 2, row })?));

@@ -16,10 +16,8 @@ use super::session::Session;
 use super::{SqliteDatabase, connect};
 use crate::{Error, Result};
 
-/// Interval at which reads are interrupted after the shutdown deadline.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Pool of reader connections. Clones share the pool.
 #[derive(Clone)]
 pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Session>>>,
@@ -64,7 +62,6 @@ impl Readers {
 }
 
 impl SqliteDatabase {
-    /// Runs a query that may look at every row of a table, while half of the connections are left to others.
     pub(super) async fn scan<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

@@ -6,13 +6,11 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::database::records::{column, pair};
 
-/// Tables of the running service, which are not replaced.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
 
 /// Tables of files, which become empty because the copy has no blobs.
 const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
 
-/// Replaces everything but files by the contents of a copy; returns the blobs of the deleted files.
 pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
     // The foreign key setting cannot change inside a transaction. Without foreign keys, SQLite empties a table in one
     // step, however many rows it has.

@@ -11,13 +11,9 @@ impl Row for rusqlite::Row<'_> {
     }
 }
 
-/// Runs statements that are prepared once for each connection.
 pub(super) trait Statements {
-    /// Runs a statement without result rows; returns the number of changed rows.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
-    /// Runs a statement that must change exactly one row.
     fn change_one(&self, sql: &str, params: impl Params) -> crate::Result<()>;
-    /// Returns the single row, which must exist.
     fn one<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<T>;
     fn first<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<Option<T>>;
     fn all<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<Vec<T>>;

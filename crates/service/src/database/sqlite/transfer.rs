@@ -15,7 +15,6 @@ use crate::database::tables::{
 use crate::database::{Transfer, not_empty};
 use crate::{Error, Result};
 
-/// The purses, by the columns of an export.
 const PURSES: [&str; 6] = ["balance", "free", "held", "debt", "earnings", "revenue"];
 
 #[async_trait]
@@ -44,7 +43,6 @@ impl Transfer for SqliteDatabase {
     }
 }
 
-/// Returns the table or query that the rows of an exported table come from.
 fn source(table: &Table) -> String {
     match table.name {
         "settings" => format!("(SELECT * FROM settings WHERE name NOT IN {OF_A_PLACE})"),
@@ -63,7 +61,6 @@ fn source(table: &Table) -> String {
     }
 }
 
-/// The statements that write a row; its values are their parameters.
 fn inserts(table: &Table) -> Vec<String> {
     let insert = |columns: &[&str], value: &dyn Fn(&str) -> String| {
         let values: Vec<String> = columns.iter().map(|column| value(column)).collect();
@@ -123,7 +120,6 @@ fn import(db: &Connection, folder: &Path, tables: &[TableFile], settings: &[(Str
     Ok(tx.commit()?)
 }
 
-/// Writes the rows of a table.
 fn write(tx: &Transaction<'_>, table: &Table, folder: &Path) -> Result<()> {
     let unreadable =
         |cause: serde_json::Error| Error::new(format!("reading the table {}", table.name), cause);
@@ -146,7 +142,6 @@ fn write(tx: &Transaction<'_>, table: &Table, folder: &Path) -> Result<()> {
     }
 }
 
-/// The value of a column, as SQLite keeps it.
 fn value(column: &str, value: &serde_json::Value) -> Result<Value> {
     use serde_json::Value as Json;
     Ok(match value {

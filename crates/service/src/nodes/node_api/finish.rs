@@ -72,11 +72,9 @@ struct RunError {
     message: String,
     #[serde(default)]
     kind: Kind,
-    /// Additional data for diagnosis.
     detail: Option<Box<RawValue>>,
 }
 
-/// Cause of a failure.
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -164,7 +162,6 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Deletes the files of a lease that are not part of its result.
 async fn remove_unnamed(nodes: &Nodes, lease: &str, named: &[String]) -> crate::Result<()> {
     for blob in nodes.database.remove_unnamed_outputs(OUTPUTS, lease, named).await? {
         nodes.objects.delete_blob(&blob).await;

@@ -12,7 +12,6 @@ use crate::http::response::Failure;
 use crate::nodes::Nodes;
 use crate::registry::NodeKey;
 
-/// Extraction fails with 401 without a valid node key.
 impl FromRequestParts<Arc<Nodes>> for NodeKey {
     type Rejection = Failure;
 

@@ -21,14 +21,12 @@ use crate::registry::NodeKey;
 
 /// Maximum wait for a task in one request, because proxies close connections that are silent for much longer.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
-/// Maximum timeout of a run that a node can state.
 pub(super) const MAX_RUN: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {
     /// Maximum wait in seconds; 30 by default and at most.
     wait_seconds: Option<f64>,
-    /// Subset of the node's models whose tasks can be claimed; all by default.
     models: Option<BTreeSet<String>>,
 }
 
@@ -41,7 +39,6 @@ struct Leased<'a> {
     storage_url: &'a str,
 }
 
-/// Waits for a task and leases it; responds without a task after the wait.
 pub(super) async fn lease(
     State(nodes): State<Arc<Nodes>>,
     key: NodeKey,

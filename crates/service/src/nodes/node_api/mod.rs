@@ -61,7 +61,6 @@ pub(crate) fn router(nodes: &Arc<Nodes>, observer: Arc<Observer>) -> Router {
         .with_state(Arc::clone(nodes))
 }
 
-/// Replaces the log of a running task.
 async fn put_log(
     State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
@@ -151,7 +150,6 @@ async fn known(nodes: &Nodes, key: &NodeKey, node: &str) -> Result<KnownNode, Fa
     Ok(known)
 }
 
-/// Returns the models that the slot of the node asks for, and records that the slot serves them.
 async fn slot_models(
     nodes: &Nodes,
     known: KnownNode,
@@ -173,7 +171,6 @@ async fn slot_models(
     Ok(models)
 }
 
-/// Error for a node that is not registered with this key.
 fn unknown(node: &str) -> Failure {
     let node: String = node.chars().take(80).collect();
     let message = format!("there is no node {node:?} of this key; register again");

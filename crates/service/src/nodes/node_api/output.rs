@@ -30,7 +30,6 @@ pub(in crate::nodes) fn check_file(declared: &Format, file: &str, mime: &str) ->
     }
 }
 
-/// Returns true if a MIME type matches a pattern such as `image/*`.
 fn fits(pattern: &str, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim();
     match pattern.split_once('/') {
@@ -70,7 +69,6 @@ pub(super) async fn check(
     Ok((format!("{{{}}}", written.join(",")), files))
 }
 
-/// Checks that the file was stored under the lease; returns its key.
 async fn check_url(nodes: &Nodes, name: &str, value: &str, lease: &str) -> Result<String, Failure> {
     let refused = || {
         Failure::unprocessable(format!(

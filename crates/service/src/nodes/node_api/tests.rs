@@ -11,7 +11,6 @@ use crate::{Config, Error, Service};
 
 const MODEL: &str = "background-removal";
 
-/// A service without local workers, and an external node with a key.
 struct Bench {
     service: Service,
     client: reqwest::Client,
@@ -59,7 +58,6 @@ impl Bench {
         Ok((status, body["data"].take()))
     }
 
-    /// Leases a task and stores a file; returns the path that finishes the task, and the URL of the file.
     async fn lease_and_put(&self) -> Result<(String, Value), Error> {
         let lease = format!("{}/lease", self.node);
         let (_, lease) = self.post(&lease, json!({ "wait_seconds": 20 })).await?;
@@ -116,7 +114,6 @@ async fn a_node_that_leaves_while_it_waits_for_a_task_is_told_to_register_again(
 async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Result<(), Error> {
     let mut bench = Bench::start().await?;
     let key = bench.key.clone();
-    // The same identifier with another secret.
     let mut other = key.clone();
     let last = other.pop();
     other.push(if last == Some('a') { 'b' } else { 'a' });
@@ -161,7 +158,6 @@ async fn a_node_serves_the_models_of_its_slots_and_built_ins_run_the_others() ->
     let (_, registered) = bench.post("register", json!({ "models": [MODEL, NOT_READY, "waits"] })).await?;
     let node = registered["node"].as_str().unwrap_or_default();
     let lease = async || {
-        // A slot that serves two models. The process of the third never becomes ready.
         let body = json!({ "wait_seconds": 0, "models": [MODEL, "waits"] });
         bench.post(&format!("{node}/lease"), body).await
     };
@@ -185,7 +181,6 @@ async fn a_node_serves_the_models_of_its_slots_and_built_ins_run_the_others() ->
     let (_, leased) = lease().await?;
     assert_eq!(leased["task"], served.as_str());
 
-    // A slot that runs a task sends no lease requests, but still serves both of its models.
     service.clock.advance(service.nodes.lease * 2);
     assert_eq!(outside().await?, [""; 0]);
     let heartbeat = format!("{node}/tasks/{served}/1/heartbeat");

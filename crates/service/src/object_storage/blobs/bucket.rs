@@ -19,7 +19,6 @@ use crate::clock::Clock;
 use crate::config::S3Config;
 use crate::{Error, Result};
 
-/// The namespace of the elements of S3.
 pub(super) const S3_NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Lifetime of the signature of a request by this process: long enough for a small clock skew.
 const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
@@ -32,11 +31,9 @@ const BACKOFF: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
 /// Timeout of a request without bytes of an object, such as a page of a listing, because callers wait for it.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time after the first attempt in which a retry may begin.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_ERROR_BODY: usize = 300;
 
-/// A page of a listing, of which other elements are ignored.
 #[derive(FromXml)]
 #[xml(rename = "ListBucketResult", ns(S3_NAMESPACE))]
 struct ListPage {
@@ -60,7 +57,6 @@ struct ListedObject {
     last_modified: Option<String>,
 }
 
-/// A bucket, and a client of it.
 pub(in crate::object_storage) struct Bucket {
     pub(super) config: S3Config,
     pub(super) signer: Signer,
@@ -110,7 +106,6 @@ impl Bucket {
         Ok(Self { config, signer, clock, http, uploads })
     }
 
-    /// Creates the bucket unless it exists. Returns true if this call created the bucket.
     pub(super) async fn create(&self) -> Result<bool> {
         let region = &*self.config.region;
         let body = match region {
@@ -126,7 +121,6 @@ impl Bucket {
         let create = Request::new(Method::PUT, "");
         let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
         match created.status() {
-            // Another process has created the bucket.
             StatusCode::CONFLICT => Ok(false),
             _ => self.succeed("creating the bucket", created).await.map(|_| true),
         }
@@ -142,7 +136,6 @@ impl Bucket {
     ) -> Result<()> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, size.into());
-        // The store compares the MD5 with the received bytes.
         if let Ok(md5) = STANDARD.encode(md5).parse() {
             headers.insert("content-md5", md5);
         }
@@ -158,7 +151,6 @@ impl Bucket {
         self.put(key, bytes.len() as u64, &md5, || Body::from(bytes.clone())).await
     }
 
-    /// Gets an object or a range of its bytes; None if there is no such object.
     pub(super) async fn get(
         &self,
         key: &str,
@@ -181,8 +173,7 @@ impl Bucket {
         self.find("removing an object", &Request::new(Method::DELETE, key)).await.map(drop)
     }
 
-    /// Lists the objects of a folder in the order of their names, page by page: those with the prefix `beginning`, and
-    /// after `after` unless that is empty.
+    /// Lists the objects of a folder by name, page by page: those with the prefix `beginning`, after the name `after`.
     pub(super) fn list(&self, folder: &'static str, beginning: &str, after: &str) -> Pages<'_, Listed> {
         let folder = format!("{}{folder}", self.config.prefix);
         let prefix = format!("{folder}{beginning}");
@@ -231,7 +222,6 @@ impl Bucket {
         Ok((listed.collect(), page.next_token.filter(|_| page.is_truncated != Some(false))))
     }
 
-    /// Returns the CORS configuration of the bucket as XML; None if the bucket has none.
     pub(super) async fn cors(&self) -> Result<Option<String>> {
         let get = Request { query: &[("cors", "")], ..Request::new(Method::GET, "") };
         let doing = "reading the CORS configuration of the bucket";
@@ -254,7 +244,6 @@ impl Bucket {
         self.succeed(doing, response).await.map(drop)
     }
 
-    /// Returns the URL of an object or, with an empty key, of the bucket.
     pub(super) fn url(&self, bucket: &Url, key: &str) -> Url {
         let mut url = bucket.clone();
         if !key.is_empty() {
@@ -264,7 +253,6 @@ impl Bucket {
         url
     }
 
-    /// Presigns a URL for this lifetime. The query is sorted by name.
     pub(super) fn sign(
         &self,
         method: &Method,
@@ -275,7 +263,6 @@ impl Bucket {
         self.signer.url(method, url, life, query, &[], self.clock.signing_time())
     }
 
-    /// Sends a request, with retries while the store is busy or unreachable.
     async fn send(
         &self,
         doing: &'static str,
@@ -311,7 +298,6 @@ impl Bucket {
         }
     }
 
-    /// Sends a request without a body; None if the object does not exist.
     async fn find(&self, doing: &'static str, request: &Request<'_>) -> Result<Option<Response>> {
         let response = self.send(doing, request, Body::default).await?;
         match response.status() {

@@ -15,11 +15,9 @@ use super::{OpenedBlobs, is_of_blobs};
 use crate::hex::hex;
 use crate::{Error, Result};
 
-/// Number of blobs that are copied at once.
 const MAX_COPIES: usize = 16;
 const READ_CHUNK: usize = 64 * 1024;
 
-/// A blob of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlobCopy {
@@ -29,15 +27,13 @@ pub(crate) struct BlobCopy {
 }
 
 impl BlobCopy {
-    /// The file of a blob: in one of 1,024 folders.
     fn path(folder: &Path, name: &str) -> PathBuf {
         folder.join(name.get(..2).unwrap_or(name)).join(name)
     }
 }
 
 impl OpenedBlobs {
-    /// Copies blobs of these names and sizes into a folder, beside those that an earlier attempt has copied. Leaves out
-    /// blobs that are missing or have another size.
+    /// Copies blobs of these names and sizes into a folder, unless they are there, missing or of another size.
     pub(crate) async fn export(&self, blobs: Vec<(String, u64)>, folder: &Path) -> Result<Vec<BlobCopy>> {
         let copies = stream::iter(blobs).map(|(name, size)| async move {
             let file = BlobCopy::path(folder, &name);
@@ -89,9 +85,7 @@ fn altered(name: &str) -> Error {
     .with_hint("export again: files of the export were changed")
 }
 
-/// Checksums of a file.
 pub(crate) struct Checksums {
-    /// In hexadecimal digits.
     pub(crate) sha256: String,
     md5: Vec<u8>,
     size: u64,

@@ -26,7 +26,6 @@ impl Bucket {
         self.signer.presign(&upload, forms, self.url(address, &blob), life, self.clock.signing_time())
     }
 
-    /// Presigns the URL of a download, or of its HEAD request, with the MIME type of the row.
     pub(in crate::object_storage) fn download_url(
         &self,
         object: &Object,

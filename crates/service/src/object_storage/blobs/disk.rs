@@ -29,8 +29,7 @@ use crate::hex::hex;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
-/// Number of bytes collected before a write: few enough to keep uploads small in memory, enough to be worth the switch
-/// to a blocking thread.
+/// Number of bytes collected before a write: small in memory, but worth the switch to a blocking thread.
 const WRITE_BATCH: usize = 64 * 1024;
 
 /// Size of a read. The next chunk is read while the previous one is sent.
@@ -42,7 +41,6 @@ const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
 const BLOBS: &str = "blobs";
 
-/// Folder of blobs. Clones share the folder.
 #[derive(Clone)]
 pub(in crate::object_storage) struct Disk(Arc<Folder>);
 
@@ -54,7 +52,6 @@ struct Folder {
     /// Randomness without a seed, so that names of blobs never repeat.
     random: Randomness,
     opened_at: SystemTime,
-    /// Folders below `blobs` whose creation is synced.
     sub_folders: Mutex<HashSet<String>>,
     large_reads: Arc<Semaphore>,
     has_warned: AtomicBool,
@@ -90,7 +87,6 @@ impl Disk {
         done.map_err(io::Error::from).and_then(|done| done).map_err(|cause| Error::keeping(action, cause))
     }
 
-    /// Lists the matching folders below a parent, each as a page.
     fn pages<T: Send + 'static>(
         &self,
         parent: PathBuf,
@@ -246,8 +242,7 @@ impl Blobs for Disk {
 }
 
 impl Folder {
-    /// Prepares the folders. Returns the time of the file system's clock, which may be coarser than the process's
-    /// clock, or another machine's.
+    /// Prepares the folders. Returns the time of the file system's clock, which may be coarse or another machine's.
     fn prepare(&self, folder: &Path) -> io::Result<SystemTime> {
         for part in [&self.incoming, &self.blobs, &self.orphans] {
             fs::create_dir_all(part)?;
@@ -267,8 +262,7 @@ impl Folder {
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 
-    /// Returns the entries of this type with matching names. Other entries belong to another program: they are ignored,
-    /// and the first is logged.
+    /// Returns the entries of this type with matching names; ignores those of other programs, and logs the first.
     fn entries(
         &self,
         folder: &Path,
@@ -342,7 +336,6 @@ enum Kind {
     Folder,
 }
 
-/// Parses the name of a folder of orphans as a day.
 fn day(name: &str) -> Option<Date> {
     name.parse().ok().filter(|day: &Date| day.to_string() == name)
 }
@@ -377,7 +370,6 @@ fn link_or_copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     Ok(Some(size))
 }
 
-/// Reads a range of a file chunk by chunk.
 fn read(mut file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteStream {
     let length = range.end.saturating_sub(range.start);
     let permit = large_reads.try_acquire_owned().ok().filter(|_| length > SMALL_READ_CHUNK);
@@ -393,7 +385,6 @@ fn read(mut file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteS
 /// Reads one chunk ahead of the chunk that is being sent.
 struct Reader {
     next: Option<JoinHandle<io::Result<(File, Bytes)>>>,
-    /// Number of bytes still to read, including `next`.
     remaining: u64,
     chunk: u64,
     _permit: Option<OwnedSemaphorePermit>,
@@ -432,7 +423,6 @@ struct Incoming {
     size: u64,
     batch: Vec<Bytes>,
     batched: usize,
-    /// Creation of the file, or the write of a batch.
     writing: JoinHandle<io::Result<Part>>,
 }
 
@@ -458,7 +448,6 @@ impl Incoming {
         Ok(())
     }
 
-    /// Waits until the flushed batches are written.
     async fn written(&mut self) -> Result<Part> {
         let written = (&mut self.writing).await.map_err(io::Error::from).and_then(|written| written);
         written.map_err(|cause| Error::keeping(self.action(), cause))

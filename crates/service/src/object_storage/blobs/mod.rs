@@ -37,10 +37,8 @@ pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
 /// Listing of any length, page by page: 1,000 objects of a bucket, or one of the 1,024 folders of blobs.
 pub(super) type Pages<'a, T> = BoxStream<'a, Result<Vec<T>>>;
 
-/// Length of the names of blobs that this module generates.
 const NAME_LENGTH: usize = 26;
 
-/// Returns true for the name of a blob: a generated name, or the identifier of a target.
 fn is_blob(name: &str) -> bool {
     name.len() >= NAME_LENGTH && is_of_blobs(name)
 }
@@ -67,17 +65,13 @@ pub(super) trait Blobs: Send + Sync {
     async fn marked(&self, _: &[String]) -> Result<HashSet<String>> {
         Ok(HashSet::new())
     }
-    /// Moves a blob to the orphans of this day, or marks it.
     async fn set_aside(&self, name: &str, day: Date) -> Result<()>;
     fn orphans(&self) -> Pages<'_, Orphan>;
-    /// Restores an orphan as a readable blob.
     async fn bring_back(&self, orphan: &Orphan) -> Result<()>;
-    /// Copies blobs into the folder of another store, as links if possible. Returns the number of missing blobs.
     async fn copy_to(&self, names: Vec<String>, folder: &Path) -> Result<u64>;
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()>;
     /// Copies a blob into a file, as a link where that is possible. Returns whether there is one of this size.
     async fn export(&self, name: &str, size: u64, file: &Path) -> Result<bool>;
-    /// Stores a blob of this name from a file whose bytes were checked.
     async fn import(&self, name: &str, file: &Path, size: u64, md5: &[u8]) -> Result<()>;
 }
 
@@ -90,14 +84,12 @@ pub(super) trait BlobWriter: Send {
     async fn commit(self: Box<Self>) -> Result<Blob>;
 }
 
-/// Open blob: reads a range of its bytes.
 pub(crate) type OpenBlob = Box<dyn FnOnce(Range<u64>) -> ByteStream + Send + Sync>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Blob {
     pub(super) name: String,
     pub(super) size: u64,
-    /// MD5 of the bytes in hexadecimal, as in S3.
     pub(super) etag: String,
 }
 
@@ -107,7 +99,6 @@ pub(super) struct Listed {
     pub(super) size: u64,
     /// ETag of a remote store; empty in a folder.
     pub(super) etag: String,
-    /// Time of the upload by the clock of the store.
     pub(super) modified: Timestamp,
 }
 
@@ -115,6 +106,5 @@ pub(super) struct Listed {
 #[derive(Debug, Clone)]
 pub(super) struct Orphan {
     pub(super) name: String,
-    /// Day of the sweep that found the orphan.
     pub(super) day: Date,
 }

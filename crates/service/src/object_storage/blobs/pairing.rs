@@ -23,10 +23,8 @@ use crate::{Error, Result};
 /// The setting of the database, and the file in the folder, that hold the identifier.
 pub(crate) const SETTING: &str = "objects";
 const MARKER: &str = "id";
-/// The setting that says that the files are in a bucket.
 pub(crate) const IN_BUCKET: &str = "objects are in a bucket";
 
-/// Blobs that are paired with the database.
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
 
 /// Opens the configured blobs and pairs them with the database; refuses blobs of another database. `is_new`: the
@@ -113,7 +111,6 @@ pub(crate) async fn claim(
     Ok(OpenedBlobs(blobs))
 }
 
-/// Returns true if the files of the database are in a bucket.
 pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(IN_BUCKET).await?.is_some())
 }
@@ -155,7 +152,6 @@ pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn D
     Err(of_another(format!("sweeping {}", blobs.bucket().config.description()), marker))
 }
 
-/// Returns the error for a bucket with this identifier that belongs to another database.
 fn of_another(doing: String, marker: Option<String>) -> Error {
     let cause = match marker {
         Some(_) => "it does not belong to this database: its object `id` was written by another one",
@@ -167,8 +163,7 @@ fn of_another(doing: String, marker: Option<String>) -> Error {
     )
 }
 
-/// Pairs the folder of objects with the database, or refuses a folder with files of another database. `is_new`: the
-/// database has just been created.
+/// Pairs the folder of objects with the database, or refuses a folder with files of another database.
 async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);

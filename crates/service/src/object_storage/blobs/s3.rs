@@ -28,10 +28,8 @@ use crate::hex::hex;
 use crate::random::{Randomness, uuid_beginning};
 use crate::{Error, Result};
 
-/// Key prefixes of blobs and of orphan markers.
 pub(super) const BLOBS: &str = "blobs/";
 const ORPHANS: &str = "orphans/";
-/// Object with the identifier that pairs the bucket with its database.
 const MARKER: &str = "id";
 
 /// Minimum age of an orphan: other processes store blobs before their rows, and clocks differ.
@@ -39,21 +37,17 @@ const MIN_AGE: Duration = Duration::from_hours(1);
 const MAX_REMOVALS: usize = 16;
 const READ_CHUNK: usize = 64 * 1024;
 
-/// Blobs of a bucket. Clones share the bucket.
 #[derive(Clone)]
 pub(in crate::object_storage) struct S3(Arc<Inner>);
 
 struct Inner {
     bucket: Bucket,
-    /// Folder of temporary files for blobs in progress.
     folder: PathBuf,
-    /// Randomness without a seed, so that names of blobs never repeat.
     random: Randomness,
     removals: Arc<Semaphore>,
 }
 
 impl S3 {
-    /// Creates the client of a bucket, without sending a request. Blobs in progress are temporary files in the folder.
     pub(super) fn new(config: S3Config, folder: &Path, clock: Clock) -> Result<Self> {
         let bucket = Bucket::new(config, clock)?;
         let random = Randomness::new(None);
@@ -65,12 +59,10 @@ impl S3 {
         &self.0.bucket
     }
 
-    /// Returns the bucket if callers upload to it and read from it; None if all bytes pass through this process.
     pub(in crate::object_storage) fn direct(&self) -> Option<&Bucket> {
         Some(self.bucket()).filter(|bucket| bucket.config.is_direct)
     }
 
-    /// Returns the identifier that pairs the bucket with its database.
     pub(super) async fn marker(&self) -> Result<Option<String>> {
         let Some(response) = self.bucket().get(MARKER, None).await? else { return Ok(None) };
         let text = response.text().await.map_err(reqwest::Error::without_url);
@@ -82,7 +74,6 @@ impl S3 {
         self.bucket().put_text(MARKER, id).await
     }
 
-    /// Lists the uploads to targets that were issued between two moments.
     pub(in crate::object_storage) fn uploads(&self, since: Moment, until: Moment) -> Pages<'_, Listed> {
         let (first, last) = (uuid_beginning(since), uuid_beginning(until));
         let shared = first.bytes().zip(last.bytes()).take_while(|(one, other)| one == other).count();
@@ -226,7 +217,6 @@ impl Blobs for S3 {
     }
 }
 
-/// Reads a range of an object that existed when it was opened.
 async fn read(store: S3, key: String, range: Range<u64>) -> io::Result<ByteStream> {
     if range.is_empty() {
         return Ok(stream::empty().boxed());
@@ -281,7 +271,6 @@ impl BlobWriter for Incoming {
     }
 }
 
-/// Reads a file from its start.
 async fn from_start(file: io::Result<std::fs::File>) -> io::Result<ReaderStream<File>> {
     let mut file = File::from_std(file?);
     file.seek(SeekFrom::Start(0)).await?;

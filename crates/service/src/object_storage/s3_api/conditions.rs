@@ -91,12 +91,10 @@ fn split_tags(line: &str) -> Vec<String> {
     parts.map(|tag| tag.trim().to_owned()).collect()
 }
 
-/// Parses the date in a header, in any of HTTP's three formats; None for a missing or invalid date.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// Returns the time at which an object was stored, in whole seconds.
 pub(super) fn last_modified(object: &Object) -> SystemTime {
     let seconds = u64::try_from(object.created_at.0.div_euclid(1_000)).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)

@@ -35,7 +35,6 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
-/// Stores the file of a form in the bucket of the path.
 pub(super) async fn upload(
     api: &Arc<ObjectApi>,
     head: &Parts,
@@ -69,7 +68,6 @@ pub(super) async fn upload(
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
 
-/// Returns the parts of a form. The limit of `body` bounds the bytes read.
 pub(crate) fn multipart(content_type: &str, body: BoundedBody) -> Result<Multipart<'static>, S3Error> {
     let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
     Ok(Multipart::new(body, boundary))
@@ -129,7 +127,6 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
 }
 
-/// Verifies the signature of a policy; returns the policy's expiration and the time of the signature.
 fn verify(api: &ObjectApi, fields: &[(String, String)]) -> Result<(Timestamp, Timestamp), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the form has no field {name:?}."));
     let get = |name: &'static str| field(fields, name).ok_or_else(|| missing(name));
@@ -157,7 +154,6 @@ fn verify(api: &ObjectApi, fields: &[(String, String)]) -> Result<(Timestamp, Ti
     Ok((expiration, signing_date(date)?))
 }
 
-/// Checks that a form has exactly the fields that were signed for its target.
 fn check(signed: &[(&str, String)], bucket: &str, fields: &[(String, String)]) -> Result<(), S3Error> {
     for (name, value) in signed {
         let name = name.to_ascii_lowercase();
@@ -183,7 +179,6 @@ fn malformed() -> S3Error {
     S3Error::new(Code::MalformedPOSTRequest, "The body is not well-formed multipart/form-data.")
 }
 
-/// Returns the error for a form that cannot be parsed further.
 fn broken(cause: multer::Error) -> S3Error {
     match cause {
         multer::Error::IncompleteFieldData { .. } => BodyError::CutOff.into(),

@@ -35,7 +35,6 @@ use crate::metrics::{Metrics, label};
 /// Label of all requests in the metrics, because there are as many paths as files.
 const ROUTE: &str = "/{bucket}/{key}";
 
-/// The object store as clients see it: the stored objects, and limits of concurrent requests.
 pub(crate) struct ObjectApi {
     pub(crate) objects: Arc<Objects>,
     pub(crate) background: BackgroundTasks,
@@ -45,7 +44,6 @@ pub(crate) struct ObjectApi {
     pub(crate) uploads: ShareLimit<AccountId>,
 }
 
-/// Builds the router. `with_controls` adds the middleware of the test controls, inside of the access log.
 pub(crate) fn router(
     api: ObjectApi,
     origins: &[CorsOrigin],
@@ -63,7 +61,6 @@ pub(crate) fn router(
         .layer(option_layer(cors))
 }
 
-/// Assigns a request identifier, writes the access log, and adds headers for browsers.
 async fn observe(State(api): State<Arc<ObjectApi>>, mut request: Request, next: Next) -> Response<Body> {
     let id = api.objects.random.uuid().unwrap_or_default();
     let method = request.method().clone();
@@ -111,13 +108,11 @@ async fn respond(api: &Arc<ObjectApi>, request: Request) -> Result<Response<Body
     }
 }
 
-/// Refuses a method; the response lists the allowed ones.
 fn not_allowed(methods: &str) -> S3Error {
     let message = "The specified method is not allowed against this resource.";
     S3Error::new(Code::MethodNotAllowed, message).with(header::ALLOW, methods.to_owned())
 }
 
-/// Refuses headers and parameters that no request may have.
 fn refuse_extras(method: &Method, headers: &HeaderMap, query: &str) -> Result<(), S3Error> {
     if headers.contains_key("x-api-key") {
         let message = "The API key does not belong here: send the request without the header x-api-key.";

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Encodes a policy that allows exactly these fields and a file of exactly this size.
 pub(crate) fn write(bucket: &str, fields: &[(&str, String)], size: u64, expiration: Timestamp) -> String {
     let mut conditions = vec![json!(["eq", "$bucket", bucket])];
     conditions.extend(fields.iter().map(|(name, value)| json!(["eq", format!("${name}"), value])));
@@ -18,7 +17,6 @@ pub(crate) fn write(bucket: &str, fields: &[(&str, String)], size: u64, expirati
     STANDARD.encode(format!("{{\"expiration\":\"{expiration:.3}\",\"conditions\":{conditions}}}"))
 }
 
-/// Returns the expiration of a policy; None if the text is no policy.
 pub(crate) fn expiration(policy: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Document {

@@ -18,7 +18,6 @@ use crate::http::slow_clients::BodyError;
 use crate::object_storage::location;
 use crate::object_storage::uploads::{admit, receive};
 
-/// Stores the body as the object of the URL.
 pub(super) async fn upload(
     api: &Arc<ObjectApi>,
     head: &Parts,
@@ -50,7 +49,6 @@ pub(super) async fn upload(
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
 
-/// Returns the value of a parameter; None unless the parameter occurs exactly once.
 fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut values = query.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let value = values.next();

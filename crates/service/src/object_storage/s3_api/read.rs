@@ -20,7 +20,6 @@ use crate::catalog::sample_at;
 use crate::http::mime::is_mime;
 use crate::object_storage::location;
 
-/// Query parameters that select another S3 resource than the object.
 const OTHER_RESOURCES: [&str; 9] = [
     "acl",
     "attributes",
@@ -76,7 +75,6 @@ pub(super) async fn read(api: &Arc<ObjectApi>, head: &Parts) -> Result<Response<
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
-/// Responds with a sample picture, which changes only with the program.
 fn send_sample(sample: &'static SamplePicture, method: &Method) -> Result<Response<Body>, S3Error> {
     let body = if method == Method::HEAD { Body::empty() } else { Body::from(sample.bytes) };
     let response = Response::builder()

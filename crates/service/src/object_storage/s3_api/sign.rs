@@ -21,9 +21,7 @@ use crate::{Error, Result};
 /// Only access key of the object store. The service's database has its secret.
 pub(super) const ACCESS_KEY: &str = "inferstore";
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// Query parameter with the identifier of the target, in a presigned URL.
 pub(super) const TARGET_PARAMETER: &str = "x-target";
-/// Field with the identifier of the target, in a form.
 pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 
 /// Maximum lifetime of a presigned URL, as in S3.
@@ -32,7 +30,6 @@ const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 /// All but letters, digits, `-`, `.`, `_` and `~`.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A signed target, as a client gets it.
 pub(crate) struct Presigned {
     pub(crate) endpoint: String,
     pub(crate) fields: String,
@@ -40,7 +37,6 @@ pub(crate) struct Presigned {
 
 pub(super) type Fields = Vec<(&'static str, String)>;
 
-/// Properties of an upload that its signature covers.
 pub(crate) struct Upload<'a> {
     pub(crate) bucket: &'a str,
     pub(crate) key: &'a str,
@@ -51,14 +47,12 @@ pub(crate) struct Upload<'a> {
 }
 
 impl<'a> Upload<'a> {
-    /// Returns the upload of a target in the embedded object store.
     pub(crate) fn of(target: &'a Target) -> Self {
         let Target { id, bucket, key, mime, size, .. } = target;
         Self { bucket, key, mime, size: *size, target: Some(id) }
     }
 }
 
-/// Values that the signature of a PUT covers, beside the method and the time.
 pub(super) struct SignedPut<'a> {
     pub(super) url: Url,
     pub(super) target: Option<&'a str>,
@@ -66,7 +60,6 @@ pub(super) struct SignedPut<'a> {
     pub(super) size: &'a str,
 }
 
-/// Signs requests with the secret key of an object store.
 #[derive(Clone)]
 pub(crate) struct Signer {
     access_key: String,
@@ -86,7 +79,6 @@ impl Signer {
         Self { access_key, secret, region }
     }
 
-    /// Returns the signer of the embedded object store.
     pub(crate) fn embedded(secret: &str) -> Self {
         Self::new(ACCESS_KEY, secret, "us-east-1")
     }
@@ -113,7 +105,6 @@ impl Signer {
         Ok(Presigned { endpoint: self.put(put, life, now)?.into(), fields })
     }
 
-    /// Signs a URL to put to.
     pub(super) fn put(&self, put: SignedPut<'_>, life: Duration, now: Timestamp) -> Result<Url> {
         let query: Vec<_> = put.target.map(|target| (TARGET_PARAMETER, target)).into_iter().collect();
         // Without these headers in the signature, the store would accept any size and MIME type.
@@ -164,7 +155,6 @@ impl Signer {
         Ok(url)
     }
 
-    /// Returns the signed fields of a form.
     pub(super) fn form(&self, upload: &Upload<'_>, expiration: Timestamp, now: Timestamp) -> Result<Fields> {
         let day = now.strftime("%Y%m%d").to_string();
         let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -183,7 +173,6 @@ impl Signer {
         Ok(all)
     }
 
-    /// Returns the signature of a text, such as the policy of a form, that was signed on that day.
     pub(super) fn signature(&self, day: &str, text: &str) -> Result<String> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
         for part in [day, &self.region, "s3", "aws4_request", text] {
@@ -193,18 +182,15 @@ impl Signer {
         Ok(hex(&key))
     }
 
-    /// Returns the scope of this day's key.
     pub(super) fn scope(&self, day: &str) -> String {
         format!("{day}/{}/s3/aws4_request", self.region)
     }
 }
 
-/// Returns the value of a header as it is signed: with one space between words.
 fn one_spaced(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Reads the time of a signature.
 pub(super) fn signing_date(text: &str) -> Result<Timestamp, S3Error> {
     let date =
         DateTime::strptime("%Y%m%dT%H%M%SZ", text).and_then(|date| date.to_zoned_datetime(TimeZone::UTC));
@@ -220,7 +206,6 @@ pub(super) fn unknown_access_key() -> S3Error {
     S3Error::new(Code::InvalidAccessKeyId, "The access key is not known.")
 }
 
-/// Returns the fields of a target as a JSON object in this order.
 fn fields<Text: AsRef<str>>(members: &[(&str, Text)]) -> String {
     let member = |(name, value): &(&str, Text)| format!("{}:{}", json!(name), json!(value.as_ref()));
     let members: Vec<String> = members.iter().map(member).collect();

@@ -55,7 +55,6 @@ async fn a_backup_under_load_is_a_whole_service_again() -> TestResult {
     Ok(())
 }
 
-/// Uploads, replaces and deletes files, and creates tasks, until stopped. Returns the number of rounds.
 async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> TestResult<usize> {
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {

@@ -27,7 +27,6 @@ fn input() -> Value {
 async fn a_key_spends_no_more_than_its_daily_limit() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
-    // Enough for two tasks at 0.05.
     let limited = bench.draw(json!({"daily_limit": "0.12", "name": "the nightly job"})).await?;
     let input = input();
     let creates = join_all((0..16).map(|_| limited.try_create(MODEL, &input))).await;

@@ -158,7 +158,6 @@ async fn a_file_is_taken_down_by_its_url() -> TestResult {
     assert_eq!(listed["total"], 0);
     let again = bench.admin.call("DELETE", &["files"], Some(body)).await;
     assert!(again.is_err_and(|error| error.is_refused()));
-    // The same target cannot upload the file again.
     assert!(!bench.caller.upload(&target, b"hi".to_vec()).await?.is_success());
     Ok(())
 }

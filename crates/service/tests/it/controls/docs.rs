@@ -16,7 +16,6 @@ async fn every_line_of_the_page_works_in_its_order() -> TestResult {
         let url = format!("{}{}", bench.controls.url(), path.unwrap_or_default());
         let body = line.split_once("-d '").and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(body, _)| body);
         let method = line.split_once("-X ").and_then(|(_, rest)| rest.split_whitespace().next());
-        // Default method of curl.
         let method = method.unwrap_or(if body.is_some() { "POST" } else { "GET" });
         let mut request = bench.http.request(Method::from_bytes(method.as_bytes())?, url);
         request = request.header("authorization", format!("Bearer {}", bench.controls.token()));

@@ -129,7 +129,6 @@ async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> TestResul
     bench.controls.add_fault(Fault::set_field("/data/no/such/field", 1).on(operations::GET_TASK).once())?;
     assert_eq!(bench.task(&id).await?, task, "there is no such field");
 
-    // No other number loses a digit.
     let change = ModelChange { price: Some("9223372036.854775807".parse()?), ..ModelChange::default() };
     bench.service.change_model(MODEL, change).await?;
     let path = format!("/api-key/model/{MODEL}/task/cost");

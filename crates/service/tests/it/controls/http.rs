@@ -18,7 +18,6 @@ impl Bench {
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    /// Sends a request to the controls that must succeed; returns its payload.
     async fn must(&self, method: &str, path: &str, body: Option<Value>) -> TestResult<Value> {
         match self.control(method, path, body).await? {
             (200, mut response) if response["status"] == "success" => Ok(response["data"].take()),
@@ -151,7 +150,6 @@ async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() 
         }
     }
     assert_eq!(bench.tasks().await?, 1);
-    // The API key does not open the controls.
     let url = format!("{}/reset", bench.controls.url());
     assert_eq!(bench.http.post(url).header("x-api-key", &bench.key).send().await?.status().as_u16(), 401);
     Ok(())

@@ -17,7 +17,6 @@ async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Test
     let bench = Bench::start().await?;
     bench.controls.let_model(MODEL, Script::stay_queued()).await?;
     let waits = bench.create().await?;
-    // A later task of another model ends: the node looked for tasks meanwhile.
     bench.controls.let_model(OTHER_MODEL, Script::fail("no").once()).await?;
     let other =
         bench.caller.create(OTHER_MODEL, json!({"input_image": "https://files.example/a.png"})).await?;
@@ -88,7 +87,6 @@ async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> TestRe
     assert_eq!(bench.get(&serving).await?["serving"], false);
     bench.controls.let_model(MODEL, Script::succeed(json!({"output": "#fff"}))).await?;
     let queued = bench.create().await?;
-    // Every job runs, and all slots look for tasks.
     bench.controls.advance_clock(Duration::from_secs(1)).await?;
     assert_eq!(bench.task(&task).await?["status"], "computing", "statuses never go back");
     assert_eq!(bench.task(&queued).await?["status"], "in_queue");

@@ -68,7 +68,6 @@ impl Bench {
         self.get("/api-key/balance").await
     }
 
-    /// Checks that the ledger is consistent.
     pub(crate) async fn audit(&self) -> TestResult {
         let faults = self.service.audit().await?.faults;
         if faults.is_empty() { Ok(()) } else { Err(faults.join("\n").into()) }

@@ -14,7 +14,6 @@ use crate::storage::support::{Bench, TestResult, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// File sizes at the borders of the upload methods.
 const SIZES: [u64; 4] = [1, 5_242_880, 5_242_881, 104_857_600];
 
 #[tokio::test]
@@ -44,13 +43,11 @@ async fn files_of_every_size_go_to_the_store_and_come_from_it() -> TestResult {
         let range = bench.http.get(&target.download_url).header("range", "bytes=0-0").send().await?;
         assert_eq!((range.status().as_u16(), range.bytes().await?.len()), (206, 1));
     }
-    // Each file replaced the one before.
     let statistics = bench.get(STATISTICS).await?;
     assert_eq!(statistics, json!({"total_files": 1, "total_size": 104_857_600}));
     Ok(())
 }
 
-/// Checks by one of the reading operations that the service finds the file.
 async fn look(bench: &Bench, way: &str, url: &str) -> TestResult<bool> {
     Ok(match way {
         "listing" => bench.get(FOLDER).await?["total"] == 1,
@@ -166,7 +163,6 @@ async fn a_task_reads_its_input_from_the_store_and_writes_its_output_there() -> 
     let picture = include_bytes!("../../../../models/tests/golden/color-extraction.png");
     let target = bench.presign("picture.png", "image/png", picture.len() as u64).await?;
     assert!(bench.upload(&target, picture.to_vec()).await?.is_success());
-    // No request has read the file yet.
     let input = json!({ "input_image": target.download_url });
     let (status, created) =
         bench.call(Method::POST, "/api-key/model/low-light-enhancement/task", Some(input)).await?;

@@ -13,7 +13,6 @@ use crate::storage::support::{Bench, Caller, TestResult, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// Starts a service that reaches its object store through a proxy; callers reach the store directly.
 async fn start() -> TestResult<(Bench, Cable)> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let mut url = Url::parse(&variable("INFERSTORE_TEST_OBJECTS")?)?;
@@ -47,7 +46,6 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Test
         assert_eq!(refused.headers()["retry-after"], "1");
         let refused = bench.http.head(&target.download_url).send().await?;
         assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse()?));
-        // Requests that do not need the object store.
         assert_eq!(bench.http.get(&known).send().await?.text().await?, "known");
         assert_eq!(bench.get("/api-key/storage/upload/covers").await?["total"], 0);
         bench.presign("later.txt", "text/plain", 1).await?;
@@ -57,7 +55,6 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Test
         let again = bench.presign("new.bin", "text/plain", 5_242_881).await?;
         assert!(bench.upload(&again, pattern(5_242_881)).await?.is_success());
     }
-    // Deleting a file deletes its row, even while its bytes cannot be deleted.
     assert_eq!(bench.count().await?, 2);
     cable.cut().await;
     assert_eq!(bench.delete(&known).await?.0, 200);
@@ -98,7 +95,6 @@ async fn a_task_waits_for_the_store() -> TestResult {
     let (status, created) = bench.call(Method::POST, path, Some(create)).await?;
     assert_eq!(status, 200, "{created}");
     let path = format!("/api-key/task/{}/detail", created["data"]["data"].as_str().unwrap_or_default());
-    // The run has tried more than once.
     cable.refused(3).await;
     assert_eq!(bench.get(&path).await?["status"], "computing");
     cable.set(Line::Open);

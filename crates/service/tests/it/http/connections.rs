@@ -11,7 +11,6 @@ use crate::caller::Caller;
 
 const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// Waits until the service closes a new connection because of the timeout of a request head.
 async fn until_a_new_head_is_out_of_time(service: &Service) -> TestResult {
     let mut silent = TcpStream::connect(api(service)).await?;
     let closed = tokio::time::timeout(Duration::from_secs(30), silent.read(&mut [0; 1])).await?;
@@ -82,7 +81,6 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> TestResult {
     for begin in ["", "GET / HTTP/1.1\r\nx: "] {
         let mut stream = TcpStream::connect(api(&service)).await?;
         assert!(ask(&mut stream, begin).await.is_err(), "it is closed");
-        // The same on a used connection.
         let mut stream = TcpStream::connect(api(&service)).await?;
         ask(&mut stream, REQUEST).await?;
         if !begin.is_empty() {
@@ -117,7 +115,6 @@ async fn too_many_connections_close_the_one_that_was_idle_longest() -> TestResul
     Ok(())
 }
 
-/// Starts a service with eight connections and long timeouts.
 async fn small() -> TestResult<Service> {
     let mut config = config();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
@@ -127,7 +124,6 @@ async fn small() -> TestResult<Service> {
     Ok(Service::start(config).await?)
 }
 
-/// Checks that a new connection gets a response.
 async fn is_served(service: &Service) -> TestResult {
     let mut newcomer = TcpStream::connect(api(service)).await?;
     ask(&mut newcomer, REQUEST).await.map(drop)

@@ -32,7 +32,6 @@ async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> TestRes
     );
     let (_, headers) = preflight(&service, "https://evil.example").await?;
     assert!(!headers.contains_key("access-control-allow-origin"));
-    // A page can read error responses too.
     let url = format!("{}/api-key/balance", service.base_url());
     let refused = client()?.get(&url).header("origin", PAGE).send().await?;
     assert_eq!(refused.status(), 401);

@@ -7,7 +7,6 @@ use inferstore_service::{Config, Service};
 
 use super::support::{TestResult, api, client, config, exchange, host, metrics};
 
-/// Builds a request with a method of any length.
 fn request(method: &str) -> String {
     format!("{method} /api/v1/api-key/balance HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
 }
@@ -74,7 +73,6 @@ async fn health_says_that_the_database_does_not_commit() -> TestResult {
     config.operations = Some(([127, 0, 0, 1], 0).into());
     config.limits.health_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
-    // Another process holds the write lock of the database.
     let other = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
     other.execute_batch("BEGIN IMMEDIATE")?;
     let url = format!("{}/health", service.operations_url().ok_or("no operations listener")?);
@@ -137,7 +135,6 @@ async fn the_document_is_served_without_a_key() -> TestResult {
     Ok(())
 }
 
-/// Returns the value of the series with this name prefix and these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let is_it = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
     text.lines().find(is_it).and_then(|line| line.rsplit_once(' ')?.1.parse().ok())

@@ -47,12 +47,10 @@ async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() ->
             "POST /api/v1/api-key/{path} HTTP/1.1\r\nhost: x\r\nx-api-key: wrong\r\n\
              content-type: application/json\r\ncontent-length: {size}\r\n\r\n"
         );
-        // A client that sends the whole body before reading.
         let mut stream = TcpStream::connect(api(&service)).await?;
         stream.write_all(&[head.as_bytes(), &vec![b' '; size]].concat()).await?;
         let response = ask(&mut stream, "").await?;
         assert!(response.starts_with("HTTP/1.1 40"), "{response}");
-        // The connection stays usable.
         ask(&mut stream, "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n").await?;
     }
     Ok(())

@@ -10,7 +10,6 @@ pub(crate) use crate::caller::{TestResult, client};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Settings of an ephemeral service without local workers and with an operations listener.
 pub(crate) fn config() -> Config {
     let mut config = Config::ephemeral();
     config.workers = 0;
@@ -36,7 +35,6 @@ pub(crate) async fn exchange(host: &str, request: &[u8]) -> TestResult<String> {
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-/// Sends a request without a body; returns the response and leaves the connection open.
 pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> TestResult<String> {
     stream.write_all(request.as_bytes()).await?;
     let mut response = Vec::new();

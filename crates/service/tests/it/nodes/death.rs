@@ -11,7 +11,6 @@ use super::support::{Bench, Leased, Node, TestResult, post_and_hang_up};
 const SEEDS: u64 = 50;
 const SIDE_BY_SIDE: usize = 25;
 
-/// Place of a node's death.
 #[derive(Debug, Clone, Copy)]
 enum Death {
     Leasing,
@@ -51,7 +50,6 @@ async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> TestResult {
     let failures: Vec<String> = runs.filter_map(|run| async { run.err() }).collect().await;
     assert_eq!(failures, Vec::<String>::new());
 
-    // Each task was billed once, and the publisher was paid for each.
     let audit = bench.service.audit().await?;
     assert_eq!(audit.faults, Vec::<String>::new());
     let balance = bench.publisher.get("/api-key/balance").await?;
@@ -72,7 +70,6 @@ async fn one(bench: &Bench, seed: u64) -> TestResult {
     let watching = watch(bench, &task);
     let running = async {
         let held = die(bench, &doomed, death, pause).await?;
-        // The healthy node polls until it gets the task.
         loop {
             if let Some(lease) = healthy.lease(5.0).await? {
                 let first = lease.data["attempt"].as_i64();
@@ -80,7 +77,6 @@ async fn one(bench: &Bench, seed: u64) -> TestResult {
                     return Err(format!("{death:?}: the second lease is number {first:?}").into());
                 }
                 if let (Death::Hanging, Some(held)) = (death, &held) {
-                    // Another node holds the lease now: the late node gets 409.
                     let late = doomed.finish(held, "late").await?;
                     let beat = doomed.of_lease(held, "/heartbeat", &json!({})).await?.0;
                     if (late, beat) != (409, 409) {
@@ -118,7 +114,6 @@ async fn one(bench: &Bench, seed: u64) -> TestResult {
     Ok(())
 }
 
-/// Acts as a node until its death. Returns the lease of a hanging node.
 async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> TestResult<Option<Leased>> {
     if matches!(death, Death::Leasing) {
         post_and_hang_up(bench, &format!("{}/lease", node.url), r#"{"wait_seconds":1}"#, true).await?;
@@ -148,7 +143,6 @@ async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> T
     Ok(None)
 }
 
-/// Polls a task until its end; returns each observed status in order.
 async fn watch(bench: &Bench, task: &str) -> TestResult<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
     for _ in 0..12_000 {

@@ -37,7 +37,6 @@ async fn a_model_of_ones_own_runs_inside_the_process() -> TestResult {
     Ok(())
 }
 
-/// Returns the names of its inputs.
 struct Names;
 
 impl Model for Names {
@@ -106,7 +105,6 @@ async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> TestResult {
     Ok(())
 }
 
-/// Returns a model with price 1 and these outputs.
 fn echo_of(outputs: &Value) -> TestResult<ModelSpec> {
     let spec = json!({
         "id": "echo", "name": "echo", "description": "For a test.", "price": "1", "visibility": "public",
@@ -167,7 +165,6 @@ async fn a_task_says_which_side_computed_it() -> TestResult {
     let inside = bench.create("echo", json!({ "say": "hello" })).await?;
     bench.ended(&inside).await?;
 
-    // A live external node takes over the tasks of the model.
     let node = bench.register(&["echo"]).await?;
     let outside = bench.create("echo", json!({ "say": "hello" })).await?;
     let leased = node.lease(20.0).await?.ok_or("the node gets the task")?;
@@ -224,7 +221,6 @@ async fn all_runs_together_keep_within_one_limit_of_memory() -> TestResult {
     Ok(())
 }
 
-/// Ignores its deadline: runs until the sender is dropped.
 struct Stuck(Mutex<mpsc::Receiver<()>>);
 
 impl Model for Stuck {
@@ -234,7 +230,6 @@ impl Model for Stuck {
 
     fn run(&self, _: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let end = self.0.lock();
-        // The timeout lets a failing test end.
         let _ = end.recv_timeout(Duration::from_mins(1));
         Err(Error::TimedOut)
     }

@@ -74,7 +74,6 @@ async fn a_key_for_some_models_registers_no_others() -> TestResult {
         assert!(status == 200 || message.contains("only echo, later"), "{message}");
     }
     assert!(bench.service.add_node_key_for("nothing", &[]).await.is_err());
-    // A new key under the same name may have other models.
     bench.service.revoke_node_key("narrow").await?;
     let wide = bench.service.add_node_key("narrow").await?;
     let (status, _) = bench.call_nodes(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
@@ -108,7 +107,6 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Test
         controls.advance_clock(lease).await?;
         last = Some(held);
     }
-    // The task has used up its attempts, so it fails and is refunded.
     assert!(other.lease(0.0).await?.is_none());
     assert_eq!(bench.task(&task).await?["status"], "failed");
     let late = json!({ "error": { "message": "no such voice" } });
@@ -130,13 +128,7 @@ async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> TestRe
     let bench = Bench::around(Service::start(config).await?).await?;
     let controls = bench.service.controls()?;
     bench.publish("echo").await?;
-    for (stated, kept) in [
-        (10.0 * HOUR, 20.0 * HOUR),
-        // A short run still has the service's own timeout, for its files.
-        (0.5, 2.0 * run_seconds),
-        // The maximum timeout of a run is a day.
-        (1e9, 48.0 * HOUR),
-    ] {
+    for (stated, kept) in [(10.0 * HOUR, 20.0 * HOUR), (0.5, 2.0 * run_seconds), (1e9, 48.0 * HOUR)] {
         bench.create("echo", json!({ "say": "hello" })).await?;
         let node = bench.register(&["echo"]).await?;
         let held = node.lease(1.0).await?.ok_or("there is a task")?;
@@ -150,7 +142,6 @@ async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> TestRe
         }
         controls.advance_clock(Duration::from_secs(1)).await?;
         assert_eq!(node.of_lease(&held, &heartbeat, &json!({})).await?.0, 409, "{stated}");
-        // The node can still finish its run after the last extension.
         assert_eq!(node.finish(&held, "hello").await?, 200, "{stated}");
     }
     Ok(())
@@ -204,7 +195,6 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> TestResult {
     assert_eq!(leased.data["input_format"]["say"]["type"], "string");
     assert_eq!(leased.data["output_format"]["picture"]["type"], "file");
 
-    // A node may ask for some of its models. Its registration ends when it leaves.
     bench.create("echo", json!({ "say": "hello" })).await?;
     let (_, response) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
     assert_eq!(response["data"], Value::Null);

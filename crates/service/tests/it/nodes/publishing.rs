@@ -50,7 +50,6 @@ async fn a_new_version_leaves_tasks_that_exist_alone() -> TestResult {
     assert_eq!((&new["commit_hash"], &new["is_active"]), (&json!(hash), &json!(true)));
     assert_ne!(new["commit_hash"], old["commit_hash"]);
 
-    // Outputs are validated against the version of the task's create.
     assert_eq!(node.finish(&lease, "running").await?, 200);
     let lease = node.lease(1.0).await?.ok_or("the queued task is gone")?;
     assert_eq!(lease.data["output_format"], old["output_format"]);
@@ -65,7 +64,6 @@ async fn a_new_version_leaves_tasks_that_exist_alone() -> TestResult {
     assert_eq!(node.of_lease(&lease, "/finish", &json!({ "output": { "count": 7 } })).await?.0, 200);
     assert_eq!(bench.task(&task).await?["result"]["result"], json!({ "count": 7 }));
 
-    // An earlier version can be activated again by its formats.
     let (inputs, outputs) = (old["input_format"].to_string(), old["output_format"].to_string());
     let back = bench.service.publish_version(PUBLISHER, "echo", &inputs, &outputs).await?;
     assert_eq!(json!(back), old["commit_hash"]);

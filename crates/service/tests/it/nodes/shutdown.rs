@@ -89,7 +89,6 @@ async fn a_shutdown_waits_for_the_tasks_that_are_running() -> TestResult {
         }
         ending.may_end.store(true, Ordering::SeqCst);
     });
-    // Running tasks finish, but no task starts during the shutdown.
     let nothing_runs = async {
         let mut config = Config::folder(folder.path());
         config.workers = 0;

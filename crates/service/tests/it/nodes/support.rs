@@ -36,7 +36,6 @@ pub(crate) struct Node<'a> {
     pub(crate) url: String,
 }
 
-/// A leased task, with the URL of its lease.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pub(crate) url: String,
@@ -61,7 +60,6 @@ impl Bench {
         Ok(Self { service, node_key, caller, publisher })
     }
 
-    /// Shuts the service down gracefully, and starts the next service in the same folder.
     pub(crate) async fn restart(self, next: impl Future<Output = TestResult<Service>>) -> TestResult<Self> {
         let Self { service, node_key, caller, publisher } = self;
         service.shutdown().await;
@@ -71,7 +69,6 @@ impl Bench {
         Ok(Self { service, node_key, caller, publisher })
     }
 
-    /// Publishes a model that maps a text and an optional file to a text and a file.
     pub(crate) async fn publish(&self, id: &str) -> TestResult {
         self.service.publish_model(PUBLISHER, echo(id)?).await?;
         Ok(())
@@ -83,7 +80,6 @@ impl Bench {
         self.task(task).await
     }
 
-    /// Returns the message in the envelope of the task's response.
     pub(crate) async fn message_of(&self, task: &str) -> TestResult<String> {
         let response = self.must(Method::GET, &format!("/api-key/task/{task}/detail"), None).await?;
         Ok(response["message"].as_str().unwrap_or_default().to_owned())
@@ -93,7 +89,6 @@ impl Bench {
         Ok(format!("{}/nodes/v1", self.service.nodes_url().ok_or("there is no listener for nodes")?))
     }
 
-    /// Calls the node API; returns the status and the body.
     pub(crate) async fn call_nodes(&self, url: &str, key: &str, body: &Value) -> TestResult<(u16, Value)> {
         let request = self.http.post(url).header("x-node-key", key);
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
@@ -148,7 +143,6 @@ impl Node<'_> {
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    /// Stores the file and finishes the task with this text; returns the status.
     pub(crate) async fn finish(&self, lease: &Leased, said: &str) -> TestResult<u16> {
         let (status, response) = self.put(lease, "picture.png", "image/png", said.as_bytes()).await?;
         if status != 200 {
@@ -171,7 +165,6 @@ pub(crate) fn echo(id: &str) -> TestResult<ModelSpec> {
     Ok(ModelSpec::from_json(&spec.to_string())?)
 }
 
-/// Posts a request and hangs up, after the whole request or in the middle.
 pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_whole: bool) -> TestResult {
     use tokio::io::AsyncWriteExt;
     let url = reqwest::Url::parse(url)?;

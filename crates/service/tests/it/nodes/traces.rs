@@ -58,9 +58,8 @@ async fn the_trace_of_a_create_goes_to_its_node_and_into_the_log() -> TestResult
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    // With a single subscriber, tracing asks the first thread to reach an event for its interest. That thread may
-    // belong to another test without a subscriber, which would disable the event everywhere; a second dispatch prevents
-    // that.
+    // With a single subscriber, tracing caches the interest of the first thread that reaches an event, perhaps of a
+    // test without a subscriber. A second dispatch prevents this.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let bench = Bench::start().await?;
     bench.publish("echo").await?;

@@ -122,7 +122,6 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Te
     Ok(())
 }
 
-/// Opens connections that each send the head of a form and the start of its body, without a signature.
 async fn unsigned_forms(target: &Target, count: usize, body: &str) -> TestResult<Vec<TcpStream>> {
     let host = target.endpoint.split('/').nth(2).unwrap_or_default();
     let mut forms = Vec::new();
@@ -136,14 +135,12 @@ async fn unsigned_forms(target: &Target, count: usize, body: &str) -> TestResult
     Ok(forms)
 }
 
-/// Waits until the service reads the body of a form.
 async fn goes_on(form: &mut TcpStream) -> TestResult {
     let mut head = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
     form.read_exact(&mut head).await?;
     Ok(())
 }
 
-/// Returns the beginning of the response to a form, with its status.
 async fn status(form: &mut TcpStream) -> TestResult<String> {
     let mut line = vec![0; "HTTP/1.1 503".len()];
     form.read_exact(&mut line).await?;
@@ -193,7 +190,6 @@ async fn silent_forms_leave_connections_to_others() -> TestResult {
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let mut silent = unsigned_forms(&target, 8, "").await?;
     goes_on(&mut silent[0]).await?;
-    // Unsigned forms have a timeout of 30 seconds.
     let other = tokio::time::timeout(Duration::from_secs(20), bench.presign("other.txt", "text/plain", 4));
     other.await??;
     Ok(())
@@ -213,7 +209,6 @@ async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() 
         assert_eq!(service.storage_url(), "https://files.example/storage");
         service.shutdown().await;
     }
-    // The current address, also when it is a former one.
     for current in ["https://new.example", "https://files.example/storage"] {
         let mut moved = Config::folder(folder.path());
         moved.storage_url = Some(current.to_owned());

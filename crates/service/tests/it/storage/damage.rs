@@ -17,7 +17,6 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Settings of a folder that is started several times, with fixed addresses.
 fn settings(folder: &Path) -> TestResult<Config> {
     let mut config = Config::folder(folder);
     config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
@@ -51,7 +50,6 @@ async fn a_new_database_is_refused_beside_the_files_of_another() -> TestResult {
         if let Some(content) = content {
             fs::write(&database, content)?;
         }
-        // The second start finds the database of the first.
         for _ in 0..2 {
             let refused = Service::start(config.clone()).await;
             let message = refused.err().ok_or("the service starts")?.to_string();

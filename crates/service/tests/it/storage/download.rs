@@ -109,7 +109,6 @@ async fn a_file_with_lost_bytes_is_a_service_error_for_get_and_head() -> TestRes
     std::fs::remove_dir_all(bench.service.data_folder().join("objects/blobs"))?;
     assert_eq!(bench.http.get(&url).send().await?.status(), 500);
     assert_eq!(bench.http.head(&url).send().await?.status(), 500);
-    // Uploads create the deleted folders again.
     bench.store("lost.txt", "text/plain", b"back").await?;
     assert_eq!(bench.http.get(&url).send().await?.text().await?, "back");
     Ok(())
@@ -124,7 +123,6 @@ async fn head_tells_of_a_file_what_get_would_and_sends_nothing() -> TestResult {
     for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED] {
         assert_eq!(head.headers().get(&name), get.headers().get(&name), "{name}");
     }
-    // MD5 of the bytes, as in S3.
     assert_eq!(head.headers()[ETAG], "\"827ccb0eea8a706c4c34a16891f84e7b\"");
     assert_eq!(head.text().await?, "");
     assert_eq!(bench.http.head(format!("{url}x")).send().await?.status(), 404);

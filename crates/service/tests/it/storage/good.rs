@@ -23,7 +23,6 @@ async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> Tes
         assert_eq!(response.headers()[CONTENT_LENGTH], size.to_string());
         assert!(response.bytes().await? == bytes, "{size} bytes came back changed");
     }
-    // Each upload replaced the file before.
     assert_eq!(bench.count().await?, 1);
     Ok(())
 }

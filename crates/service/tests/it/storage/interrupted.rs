@@ -8,7 +8,6 @@ use tokio::net::TcpStream;
 
 use super::support::{Bench, Target, TestResult};
 
-/// Sends the head of a PUT and a part of its body.
 async fn begin(target: &Target, sent: usize) -> TestResult<TcpStream> {
     let rest = target.endpoint.strip_prefix("http://").ok_or("not http")?;
     let (host, path) = rest.split_once('/').ok_or("no path")?;
@@ -33,7 +32,6 @@ async fn a_connection_that_breaks_leaves_nothing_behind() -> TestResult {
     drop(stream);
     bench.until_incoming(0).await?;
     assert_eq!(bench.count().await?, 0);
-    // The target can still be used.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     assert_eq!(bench.count().await?, 1);
     Ok(())
@@ -48,7 +46,6 @@ async fn nothing_is_left_however_early_a_connection_breaks() -> TestResult {
         drop(begin(&target, sent).await?);
     }
     bench.until_incoming(0).await?;
-    // All batches have reached the writer thread by now.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     bench.until_incoming(0).await?;
     assert_eq!(bench.count().await?, 1);

@@ -119,7 +119,6 @@ async fn a_file_is_deleted_by_its_url_once() -> TestResult {
     let (status, response) = bench.delete(&url).await?;
     assert_eq!((status, &response["status"]), (404, &json!("fail")));
 
-    // The same URL with other escapes.
     let url = bench.store("to delete $.txt", "text/plain", b"x").await?;
     let other = url.replace("%20", " ").replace("%24", "$");
     assert_ne!(url, other);

@@ -12,7 +12,6 @@ use super::support::{Bench, Target, TestResult, Verdict, file_part, pattern, ver
 
 const LARGE: u64 = 5_242_881;
 
-/// Refused uploads, one on each line; a snapshot holds their codes and messages.
 #[derive(Default)]
 struct Refusals(String);
 
@@ -125,7 +124,6 @@ async fn a_form_in_disorder_is_refused() -> TestResult {
     Ok(())
 }
 
-/// Returns the target with a part of its URL replaced.
 fn replaced(target: &Target, from: &str, to: &str) -> TestResult<Target> {
     let endpoint = target.endpoint.replace(from, to);
     if endpoint == target.endpoint {

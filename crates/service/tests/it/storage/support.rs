@@ -8,11 +8,9 @@ use inferstore_service::{Config, S3Config, Service};
 
 pub(crate) use crate::caller::{Caller, Target, TestResult, Verdict, client, file_part, verdict};
 
-/// Environment variable with the URL of a bucket, as for `inferstore serve --objects`. `.ci/cluster` sets it, so that
-/// the suite runs against that bucket.
+/// Environment variable with the URL of a bucket, in which `.ci/cluster` runs the suite.
 const BUCKET_VARIABLE: &str = "INFERSTORE_TEST_OBJECTS";
 
-/// Returns a random prefix in the bucket of the environment, if set.
 pub(crate) fn bucket() -> TestResult<Option<S3Config>> {
     let Ok(url) = std::env::var(BUCKET_VARIABLE) else { return Ok(None) };
     let key = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
@@ -40,7 +38,6 @@ impl Bench {
         Self::with(Config::ephemeral()).await
     }
 
-    /// Starts a service with these settings, in the bucket of `bucket` if the environment sets one.
     pub(crate) async fn with(mut config: Config) -> TestResult<Self> {
         if config.objects.is_none() {
             config.objects = bucket()?;
@@ -71,7 +68,6 @@ impl Bench {
         Ok(blobs)
     }
 
-    /// Waits until this number of uploads is in progress on disk.
     pub(crate) async fn until_incoming(&self, expected: usize) -> TestResult {
         let folder = self.service.data_folder().join("objects/incoming");
         let mut incoming = 0;

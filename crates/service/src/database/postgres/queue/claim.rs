@@ -16,12 +16,10 @@ use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
 const EXPIRED_PER_SLOT: i64 = 8;
 
-/// Selects the tasks with expired leases, in the order of their expiry.
 const EXPIRED: &str = "SELECT id, node, attempt, attempt - releases FROM tasks \
      WHERE status = 'computing' AND lease_until < $2 AND model = ANY ($1) \
      ORDER BY lease_until, sequence LIMIT $3";
 
-/// Columns of the leases, in the order of the slots.
 const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, output_format, attempt, releases, \
        traceparent, account, leased.created_at \
      FROM leased JOIN versions ON versions.id = leased.version ORDER BY number";
@@ -87,7 +85,6 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
-/// Groups the indexes of slots that may claim the same tasks.
 fn groups(slots: &[Slot], known: &BTreeSet<String>) -> Vec<Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
@@ -192,7 +189,6 @@ impl PostgresDatabase {
                     lease,
                 ));
             }
-            // Claimable tasks may follow the failed ones.
             if !is_any_judged || (expired.len() as u64) < most.unsigned_abs() {
                 return Ok(Vec::new());
             }

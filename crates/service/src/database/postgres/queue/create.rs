@@ -100,10 +100,8 @@ macro_rules! create {
     };
 }
 
-/// Waits for purses that other transactions have locked.
 const CREATE: &str = create!("FOR UPDATE");
 
-/// Skips accounts whose purses another transaction has locked.
 const CREATE_OF_FREE: &str = create!("FOR UPDATE SKIP LOCKED");
 
 pub(super) struct Create {
@@ -116,11 +114,9 @@ enum Verdict {
     Created(Created),
     /// A statement for this task alone must decide.
     Alone,
-    /// Another transaction has locked the purses of the account.
     Locked,
 }
 
-/// Create that waits for the next statement.
 struct WaitingCreate {
     create: Arc<Create>,
     reply: oneshot::Sender<Result<Verdict>>,
@@ -153,7 +149,6 @@ impl Creates {
         begins
     }
 
-    /// Adds a create of a locked account; returns true if a statement for the account must start.
     fn enqueue_locked(&self, waiting: WaitingCreate) -> bool {
         match self.0.lock().locked.entry(waiting.create.task.account) {
             Entry::Occupied(mut locked) => {
@@ -217,8 +212,7 @@ impl PostgresDatabase {
         }
     }
 
-    /// Creates a task within the daily limit of its API key. The purses are locked before the limit is read, so that
-    /// concurrent creates do not exceed the limit.
+    /// Creates a task within its API key's daily limit. Locked purses keep concurrent creates from exceeding the limit.
     pub(super) async fn create_within(&self, spending: &Spending, create: &Create) -> Result<Created> {
         let _turn = self.purse_queues.enter(create.task.account).await?;
         loop {
@@ -232,7 +226,6 @@ impl PostgresDatabase {
         }
     }
 
-    /// Returns the create that used the idempotency key of a task; deletes a key past its retention.
     pub(super) async fn key_used(&self, task: &NewTask, now: Moment) -> Result<Option<KeyedCreate>> {
         let Some(CreateKey { key, .. }) = &task.key else { return Ok(None) };
         let used_after = now.before(KEY_RETENTION);
@@ -240,7 +233,6 @@ impl PostgresDatabase {
         self.keyed_create(task.account, key, now).await
     }
 
-    /// Creates a task that fails at once because of the balance.
     pub(super) async fn create_failed(
         &self,
         task: &NewTask,
@@ -280,7 +272,6 @@ impl PostgresDatabase {
         }
     }
 
-    /// Writes the creates of an account whose purses another transaction has locked.
     async fn write_locked(self, account: AccountId) {
         while let Some(batch) = self.creates.next_locked(account) {
             match self.purse_queues.enter(account).await {
@@ -290,7 +281,6 @@ impl PostgresDatabase {
         }
     }
 
-    /// Writes a batch, and responds to its callers; returns the creates of locked accounts.
     async fn write_batch(&self, sql: &str, batch: Vec<WaitingCreate>) -> Vec<WaitingCreate> {
         let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
         let mut locked = Vec::new();
@@ -299,7 +289,6 @@ impl PostgresDatabase {
                 for (waiting, verdict) in batch.into_iter().zip(verdicts) {
                     match verdict {
                         Verdict::Locked => locked.push(waiting),
-                        // Fails if the caller was dropped.
                         verdict => drop(waiting.reply.send(Ok(verdict))),
                     }
                 }
@@ -380,9 +369,7 @@ struct Written {
     purses: Option<Purses>,
     unfinished: Option<i64>,
     sequence: Option<i64>,
-    /// Number of the account's tasks in the statement.
     of_account: i64,
-    /// True if another transaction has locked the purses, or there are none.
     is_passed_over: bool,
 }
 
@@ -424,7 +411,6 @@ impl Written {
     }
 }
 
-/// Creates a task that has failed because of the balance; false if its idempotency key was used.
 async fn create_failed(
     db: &impl GenericClient,
     task: &NewTask,

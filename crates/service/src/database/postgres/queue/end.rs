@@ -11,7 +11,6 @@ use crate::clock::Moment;
 use crate::database::records::{Row, column, pair, triple};
 use crate::queue::detail_of;
 
-/// A task with an expired lease, and the state that the task must still be in to be failed.
 pub(super) struct Expired {
     id: String,
     pub(super) node: String,
@@ -25,11 +24,9 @@ impl Expired {
     }
 }
 
-/// Result for a task with an expired lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     Failed,
-    /// Another transaction has locked the purses of its account.
     Locked,
     /// The task has ended or was leased again, or its lease was extended because it cannot be failed.
     Elsewhere,
@@ -77,7 +74,6 @@ macro_rules! returning {
     };
 }
 
-/// Releases the reserved price of a task to the purses that paid for it.
 macro_rules! release {
     () => {
         ", purse AS ( \

@@ -12,7 +12,6 @@ use crate::database::records::{column, triple};
 use crate::ledger::Reason;
 use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// Selects the accounts that have tasks which ended before a moment among their oldest tasks.
 pub(super) const ACCOUNTS: &str = "SELECT account FROM purses WHERE EXISTS ( \
      SELECT 1 FROM (SELECT status, updated_at FROM tasks WHERE tasks.account = purses.account \
                     ORDER BY place LIMIT $2::bigint + purses.unfinished) AS oldest \

@@ -25,7 +25,6 @@ async fn create(database: &dyn Database, task: &NewTask) -> Created {
     database.create_task(task, InsufficientBalance::Refuse, u32::MAX, NOW).await.unwrap()
 }
 
-/// Locks the purses of an account until the guard is dropped.
 async fn hold(fixture: &Fixture<Empty>, account: AccountId) -> deadpool_postgres::Client {
     let holder = fixture.engine.process().await.connection().await.unwrap();
     let hold = format!("BEGIN; SELECT 1 FROM purses WHERE account = {} FOR UPDATE", account.0);
@@ -54,7 +53,6 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
     assert_eq!(create(&**database, &of_other).await, Created::Queued);
 
     let holder = hold(&fixture, held).await;
-    // More than the process has connections.
     let mut waiting = JoinSet::new();
     for task in &tasks {
         let (database, task) = (database.clone(), task.clone());
@@ -93,7 +91,6 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
 
     holder.batch_execute("COMMIT").await.unwrap();
     drop(holder);
-    // Each task was canceled, or leased meanwhile.
     let done = waiting.join_all().await;
     assert_eq!(done.len(), 80);
     assert!(done.iter().filter(|done| **done).count() >= 40, "every create has its task");
@@ -132,7 +129,6 @@ async fn an_expired_task_with_a_locked_purse_blocks_no_other_claim() {
 async fn a_transaction_whose_process_is_paused_is_ended_before_anyone_gives_up() {
     let fixture = Fixture::new(Empty::new()).await;
     let held = account(&fixture, "held", 0, 1_000).await;
-    // This lock is never released.
     let _holder = hold(&fixture, held).await;
     let tasks: Vec<NewTask> = (0..3).map(|_| task(&fixture, held, PRICE)).collect();
     let created = join_all(tasks.iter().map(|task| create(&*fixture.database, task))).await;

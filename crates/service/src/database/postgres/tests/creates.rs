@@ -30,7 +30,6 @@ pub(super) fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> 
 #[tokio::test]
 async fn creates_that_share_a_statement_are_decided_one_by_one() {
     let fixture = Fixture::new(Empty::new()).await;
-    // Enough for ten tasks, the third of which is paid from both purses.
     let poor = account(&fixture, "poor", 2 * PRICE + 1, 8 * PRICE - 1).await;
     let rich = account(&fixture, "rich", 0, 1 << 40).await;
     let limited = account(&fixture, "limited", 0, 1 << 40).await;
@@ -40,7 +39,6 @@ async fn creates_that_share_a_statement_are_decided_one_by_one() {
         creates.push((task(&fixture, rich, PRICE), u32::MAX));
         creates.push((task(&fixture, limited, PRICE), 7));
     }
-    // Neither create fails the statement for the others.
     creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
     creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
     creates.push((task(&fixture, AccountId(1 << 40), PRICE), u32::MAX));
@@ -70,7 +68,6 @@ async fn creates_that_share_a_statement_are_decided_one_by_one() {
         let (page, total) = fixture.database.history(account, 100, 0).await.unwrap();
         assert_eq!((page.len(), total), (tasks, tasks as u64));
     }
-    // Every amount returns to the purse that it came from.
     for (task, _) in creates.iter().filter(|(task, _)| task.account == poor) {
         fixture.database.cancel(poor, &task.id, NOW).await.unwrap();
     }
@@ -139,7 +136,6 @@ async fn a_create_that_the_database_refuses_fails_alone_and_says_why() {
         assert!(refused.to_string().contains(message), "{refused}");
         fixture.engine.execute("ALTER TABLE tasks DROP CONSTRAINT IF EXISTS readable").await;
     }
-    // In a statement shared with other creates.
     fixture.engine.execute("DROP TRIGGER refuse ON tasks").await;
     fixture.engine.execute("ALTER TABLE tasks ADD CONSTRAINT readable CHECK (input <> 'refused')").await;
     let created = join_all(["1", "refused", "2", "3"].map(create)).await;

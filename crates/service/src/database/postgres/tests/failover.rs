@@ -18,7 +18,6 @@ use crate::database::conformance::{Engine, Fixture};
 use crate::ledger::{Credit, Money};
 use crate::queue::{Created, InsufficientBalance, NewTask};
 
-/// Runs a primary and a synchronous standby until the input ends.
 const SCRIPT: &str = r#"
     set -e
     folder=$(mktemp -d /tmp/inferstore-failover-XXXXXX)
@@ -48,7 +47,6 @@ struct Pair {
     folder: String,
     ports: [u16; 2],
     _script: Child,
-    /// The system closes the input when this process ends.
     _alive: ChildStdin,
 }
 
@@ -106,7 +104,6 @@ impl Engine for Pair {
 
 const PRICE: i64 = 3;
 
-/// Creates tasks one after the other until stopped; returns the acknowledged ones.
 async fn create(
     database: Arc<dyn Database>,
     task: NewTask,
@@ -135,7 +132,6 @@ async fn create(
     created
 }
 
-/// Loses the primary while tasks are created, promotes the standby, and, if requested, brings the former primary back.
 async fn fail_over(lose: &str, bring_back: Option<&str>) {
     let fixture = Fixture::new(Pair::start()).await;
     let database = &fixture.database;
@@ -205,7 +201,6 @@ async fn a_write_to_the_new_primary_is_missed_by_no_process() {
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(400)).await;
         let reader = fixture.engine.open().await;
-        // The reader is connected from now on.
         reader.history(account, 1, 0).await.unwrap();
         readers.push(reader);
     }

@@ -28,11 +28,9 @@ const TASKS: usize = 60;
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
      WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
-/// Selects the connections that wait for a lock.
 const WAITING: &str =
     "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
 
-/// Creates tasks and cancels every fifth; returns the number of queued tasks and the canceled ones.
 async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) -> (usize, Vec<String>) {
     let (mut queued, mut canceled) = (0, Vec::new());
     for number in 0..TASKS {
@@ -51,7 +49,6 @@ async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) ->
     (queued, canceled)
 }
 
-/// Runs tasks until there are none for a while; every seventh fails. Returns the ended tasks.
 async fn work(process: PostgresDatabase, node: String) -> Vec<(String, bool)> {
     process.register(&node, None, &[MODEL.to_owned()], NOW).await.unwrap();
     let (mut ended, mut idle) = (Vec::new(), 0);
@@ -214,7 +211,6 @@ async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
     for process in &processes {
         process.check_writer().await.unwrap();
     }
-    // An incompatible newer schema is refused, a compatible one is accepted.
     empty.execute("UPDATE schema_version SET version = 999").await;
     empty.process().await;
     empty.execute("UPDATE schema_version SET compatible = 999").await;
@@ -293,7 +289,6 @@ async fn a_job_that_goes_on_is_begun_by_no_other_process_unless_that_is_gone() {
 async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
-    // First notification of a new listener.
     assert_eq!(other.queue_changed().await, QueueChange::Any);
     one.announce_queued("a model");
     let changed = tokio::time::timeout(Duration::from_secs(5), other.queue_changed()).await;
@@ -340,7 +335,6 @@ async fn a_revoked_key_is_invalid_in_all_processes_without_a_wait() {
     tokio::time::timeout(Duration::from_secs(5), forgotten).await.unwrap();
 }
 
-/// Earnings stay constant while another transaction has locked their purses.
 #[tokio::test(flavor = "multi_thread")]
 async fn deltas_folded_under_locked_purses_are_counted_exactly_once() {
     let fixture = Fixture::new(Empty::new()).await;
@@ -382,7 +376,6 @@ async fn changes_missed_without_a_connection_are_known_afterwards() {
     fixture.engine.execute("UPDATE api_keys SET revoked_at = 1").await;
     assert!(process.key(&key.kept.id).await.unwrap().is_some(), "no one said so");
     fixture.engine.execute(CUT).await;
-    // Both notifications arrive before the expiry of the cache entry.
     let changed = tokio::time::timeout(Duration::from_secs(5), process.queue_changed()).await;
     assert_eq!(changed.unwrap(), QueueChange::Any, "tasks may have been queued");
     assert!(process.key(&key.kept.id).await.unwrap().is_none());
@@ -412,7 +405,6 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
                 process.add_target(&target, 100).await.unwrap();
                 let ids = [random.uuid().unwrap(), random.uuid().unwrap()];
                 let (one, other) = (object("one"), object("other"));
-                // Different bytes to one target, concurrently: exactly one upload is stored.
                 let (one, other) = tokio::join!(
                     process.store_upload(&target.id, &ids[0], &one, Replaces::Any),
                     process.store_upload(&target.id, &ids[1], &other, Replaces::Any)
@@ -431,7 +423,6 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
     assert_eq!((usage.files, total, files.len()), (5, 5, 5));
     assert_eq!(usage.bytes, files.iter().map(|file| file.size).sum::<u64>());
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
-    // The fixture's upload replaces the existing file.
     fixture.upload(customer, customer, &File::of_size(1), NOW).await;
 }
 
@@ -442,7 +433,6 @@ async fn requests_fail_while_the_database_is_away_and_recover_afterwards() {
     process.check_writer().await.unwrap();
     for _ in 0..3 {
         fixture.engine.execute(CUT).await;
-        // Reads and transactions are retried on a new connection.
         assert!(process.account("customer").await.unwrap().is_some());
         let credit = Credit::Free(Money::from_smallest(1));
         fixture.engine.execute(CUT).await;

@@ -44,12 +44,10 @@ pub(super) struct Server {
     folder: String,
     pub(super) port: u16,
     _script: Child,
-    /// The system closes the input when this process ends.
     _alive: ChildStdin,
 }
 
 impl Server {
-    /// Returns the identifier of the server's main process.
     pub(super) fn process(&self) -> u32 {
         let file = std::fs::read_to_string(format!("{}/data/postmaster.pid", self.folder)).unwrap();
         file.lines().next().unwrap().parse().unwrap()
@@ -59,7 +57,6 @@ impl Server {
         format!("{}/server.crt", self.folder)
     }
 
-    /// Returns the URL of the first database over TCP with TLS.
     pub(super) fn tls_url(&self, host: &str) -> String {
         format!("postgres://inferstore@{host}:{}/postgres?sslmode=require", self.port)
     }
@@ -103,7 +100,6 @@ pub(super) fn programs() -> PathBuf {
     newest.expect("these tests need PostgreSQL; INFERSTORE_TEST_POSTGRES names the folder of its programs")
 }
 
-/// An empty database of the server.
 pub(super) struct Empty {
     name: String,
     created: tokio::sync::OnceCell<()>,
@@ -121,18 +117,15 @@ impl Empty {
         url(&self.name)
     }
 
-    /// Returns the URL through a local port.
     pub(super) async fn tcp_url(&self, port: u16) -> String {
         self.url().await;
         format!("postgres://inferstore@127.0.0.1:{port}/{}", self.name)
     }
 
-    /// Returns the URL of a database that does not exist.
     pub(super) fn uncreated_url(&self) -> String {
         url(&self.name)
     }
 
-    /// Opens the database, as another process would.
     pub(super) async fn process(&self) -> PostgresDatabase {
         PostgresDatabase::open(&self.url().await).await.unwrap()
     }

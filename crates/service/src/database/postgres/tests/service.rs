@@ -79,7 +79,6 @@ async fn a_health_check_reads_no_tasks() {
     config.limits.health_timeout = Duration::from_secs(1);
     let service = Service::start(config).await.unwrap();
     let health = format!("{}/health", service.operations_url().unwrap());
-    // The health check succeeds while another transaction has locked the tasks.
     let hold = empty.execute("BEGIN; LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT");
     let check = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -128,7 +127,6 @@ async fn a_task_deleted_during_its_second_refund_is_not_refunded_again() {
     let purses = [(Purse::Earnings, Money::from_smallest(100))];
     database.set_purses(fixture.operator, &purses, Moment(3)).await.unwrap();
     assert!(matches!(database.refund(&task, Moment(4)).await.unwrap(), Refund::Done { .. }));
-    // Retention locks the purses first, and then deletes the task.
     let retention = format!(
         "BEGIN; SELECT 1 FROM purses FOR UPDATE; SELECT pg_sleep(2); \
          UPDATE movements SET reason = 'carried', task = NULL WHERE task IS NOT NULL; \
@@ -151,7 +149,6 @@ async fn earnings_of_a_publisher_during_a_refund_are_not_taken_early() {
     fixture.succeed(Moment(2)).await;
     let earnings = Money::from_smallest(7);
     database.set_purses(fixture.operator, &[(Purse::Earnings, earnings)], Moment(3)).await.unwrap();
-    // An earning arrives after the earlier earnings were folded.
     let earn = format!(
         "CREATE FUNCTION earn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
            INSERT INTO purse_changes (account, purse, amount) VALUES ({}, 'earnings', 1); RETURN NULL; END $$; \
@@ -199,7 +196,6 @@ async fn inputs_with_a_nul_are_read_as_they_were_sent() {
 async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
-    // The server terminates the connection during the commit.
     let lose_commits = "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS \
          $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(1); RETURN NULL; END $$; \
          CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON movements DEFERRABLE INITIALLY DEFERRED \

@@ -9,7 +9,6 @@ use crate::database::records::column;
 
 const URL: &str = "INFERSTORE_TEST_TLS_URL";
 
-/// Opens the database in another process with these trusted certificates; returns its error message.
 fn open(url: &str, trusted: &str) -> Result<(), String> {
     let name = format!("{}::a_process_opens_the_database", module_path!().split_once("::").unwrap().1);
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -29,7 +29,6 @@ pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHE
        AND NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.value AND state <> 'active') \
      ORDER BY next LIMIT 1";
 
-/// Selects the oldest queued task of an account among the active ones of some models.
 pub(in super::super) const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
      WHERE status = 'in_queue' AND model = wanted.value AND account = ?2) AS first \
      FROM json_each(?1) AS wanted WHERE first IS NOT NULL \
@@ -42,8 +41,7 @@ pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - relea
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-/// Checks without a write whether the slots can claim a task. Returns their claims if none of them can, and None if a
-/// claim has to be tried.
+/// Returns the slots' claims if none of them can claim a task; None if a claim has to be tried. Writes nothing.
 pub(super) fn idle(
     db: &Connection,
     slots: &[Slot],
@@ -157,7 +155,6 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
     Ok(failed)
 }
 
-/// Fails a batch of the tasks that were created before a moment and never claimed; returns the number.
 pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) -> Result<usize> {
     // One index lookup for each account and model, however many tasks are queued.
     let select = "SELECT id FROM turns JOIN tasks ON tasks.sequence = ( \
@@ -183,8 +180,7 @@ pub(super) fn fail(db: &Connection, task: &str, message: String, now: Moment) ->
     end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
-/// Fails a task after its lease expiry. If the task cannot be failed, extends its lease until a moment, so that other
-/// tasks can be claimed meanwhile.
+/// Fails a task after its lease expiry. If that is impossible, extends its lease, so that others can be claimed.
 fn fail_or_postpone(
     db: &Connection,
     task: &str,
@@ -233,7 +229,6 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
     Ok(lease)
 }
 
-/// Ends the task if the lease is the latest one and still valid.
 pub(super) fn finish(
     db: &Connection,
     node: &str,

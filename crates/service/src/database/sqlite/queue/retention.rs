@@ -11,7 +11,6 @@ use crate::database::records::triple;
 use crate::database::values::json;
 use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// Selects the accounts whose oldest task ended before a moment or has not ended.
 pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE \
      (SELECT status IN ('in_queue', 'computing') OR updated_at < ? FROM tasks \
       WHERE account = accounts.id ORDER BY place LIMIT 1)";

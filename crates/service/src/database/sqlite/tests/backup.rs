@@ -63,7 +63,6 @@ async fn a_backup_is_private_and_a_failed_one_leaves_nothing() {
 async fn a_backup_that_a_shutdown_interrupts_leaves_nothing() {
     let (folder, data) = (tempfile::tempdir().unwrap(), Folder::new());
     let database = data.sqlite().await;
-    // Large enough that copying takes a while.
     data.execute(
         "CREATE TABLE many (number); CREATE INDEX many_by_number ON many (number); \
          WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000) \

@@ -22,7 +22,6 @@ async fn what_was_committed_is_in_the_file_after_a_checkpoint() {
     let database = folder.sqlite().await;
     database.setting_or("name", "value").await.unwrap();
     checkpoint(&checkpointer(&folder)).unwrap();
-    // Without its log.
     let copy = folder.0.path().join("copy.db");
     std::fs::copy(folder.file(), &copy).unwrap();
     assert!(Connection::open(copy).unwrap().is_there("SELECT 1 FROM settings", []).unwrap());

@@ -13,7 +13,6 @@ use super::Folder;
 use crate::database::Maintenance as _;
 use crate::database::records::column;
 
-/// A statement that takes minutes.
 const LONG: &str = "WITH RECURSIVE numbers (n) AS ( \
      SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1000000000) SELECT count(*) FROM numbers";
 
@@ -35,7 +34,6 @@ async fn reads_that_still_run_at_the_deadline_fail_and_the_database_is_closed() 
                 if let Some(begin) = begin {
                     let _ = begin.send(());
                 }
-                // Several statements, as in an audit.
                 let first = db.one(LONG, [], column::<i64>);
                 assert!(first.is_err());
                 Ok(db.one(LONG, [], column::<i64>)?)

@@ -12,7 +12,6 @@ use super::Folder;
 use crate::Error;
 use crate::database::Maintenance as _;
 
-/// Action of a write after its changes.
 #[derive(Clone, Copy)]
 enum Then {
     Succeed,
@@ -43,7 +42,6 @@ async fn is_kept(database: &SqliteDatabase, name: &str) -> bool {
     database.read(move |db| Ok(db.is_there(select, [name])?)).await.unwrap()
 }
 
-/// Keeps the writer thread busy until the sender is dropped, so that writes accumulate.
 pub(super) async fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
     let (end, ended) = mpsc::channel::<()>();
     let mut busy = std::pin::pin!(database.exclusively(move |_| Ok(ended.recv().is_ok())));

@@ -21,7 +21,6 @@ use super::SqliteDatabase;
 use crate::database::conformance::{Engine, conformance};
 use crate::database::{Database, Durability};
 
-/// A temporary folder with a database.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -33,7 +32,6 @@ impl Folder {
         self.0.path().join("test.db")
     }
 
-    /// Opens the database as its own type.
     async fn sqlite(&self) -> SqliteDatabase {
         SqliteDatabase::open(&self.file(), Durability::None).await.unwrap()
     }

@@ -138,7 +138,6 @@ async fn an_audit_takes_steps_for_each_row_and_not_for_each_pair_of_rows() {
         Ok(steps)
     });
     for (sentence, steps) in steps.await.unwrap() {
-        // A step a pair would be nine million.
         assert!(steps < 1_000_000, "{sentence}: {steps} steps");
     }
 }

@@ -52,11 +52,9 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
 
 /// File that the first versions served as `http://files.example/files-demo/samples/a.png`.
 const PICTURE: &[u8] = include_bytes!("../../../../../models/tests/golden/color-extraction.png");
-/// Version of the schema that has the list of objects with former URLs.
 const OLD_URLS_LISTED: usize = 13;
 const OLD_TASK: &str = "00000000-0000-4000-8000-000000000001";
 
-/// Writes a data folder of an older version: an account with a file, and a task that has read the file.
 fn write_data_folder(folder: &Path, version: usize) {
     let old = Connection::open(folder.join("inferstore.db")).unwrap();
     for sql in &SCHEMA[..version] {
@@ -128,7 +126,6 @@ async fn rerun(service: &Service, key: &str) {
     }
 }
 
-/// Exports the data in a folder, and imports them into another one.
 async fn moved(folder: &Path, data: PathBuf) -> PathBuf {
     let (export, new) = (folder.join("export"), folder.join("new"));
     let exported = DataLocation::new(data, None, None).export(&export).await.unwrap();
@@ -144,7 +141,6 @@ async fn urls_of_an_older_version_are_opened_read_by_tasks_and_deleted() {
         let data = folder.path().join("data");
         std::fs::create_dir(&data).unwrap();
         write_data_folder(&data, version);
-        // Every other one has moved to another folder before.
         let data = if version.is_multiple_of(2) { moved(folder.path(), data).await } else { data };
         let config = Config { storage_url: Some("http://files.example".to_owned()), ..Config::folder(data) };
         let service = Service::start(config).await.unwrap();
@@ -155,7 +151,6 @@ async fn urls_of_an_older_version_are_opened_read_by_tasks_and_deleted() {
             rerun(&service, &key).await;
         }
 
-        // URLs of new files are unguessable.
         let database = &service.database;
         let owner = (AccountId(2), "files-demo");
         let target = Target::of_owner("new".to_owned(), owner, "b.png", 1, service.clock.now());

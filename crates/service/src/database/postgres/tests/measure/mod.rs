@@ -22,16 +22,13 @@ const ROUNDS: usize = 7;
 const DURING: Duration = Duration::from_millis(1_500);
 const ACCOUNTS: usize = 50;
 
-/// The same total number of callers, in one process or in three.
 const ONE: By = By { processes: 1, callers: 48 };
 const THREE: By = By { processes: 3, callers: 16 };
-/// One of the three processes alone.
 const A_THIRD: By = By { processes: 1, callers: 16 };
 
 /// Latency of a commit that another site confirms, in microseconds.
 const COMMIT_DELAY: u32 = 20_000;
 
-/// Numbers of existing tasks in the growth benchmark.
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
 
 async fn filled() -> (Fixture<Empty>, Vec<AccountId>) {
@@ -55,7 +52,6 @@ impl Series {
         self.0.iter().map(|figures| figures.per_second).collect()
     }
 
-    /// Describes the processor time of PostgreSQL and of the processes.
     fn costs(&self) -> String {
         let of = |read: fn(&Figures) -> f64| median(&self.0.iter().map(read).collect::<Vec<_>>());
         let server = of(|figures| figures.server);

@@ -22,19 +22,15 @@ use crate::queue::{Created, InsufficientBalance, NewTask, Queue as _};
 use crate::random::Randomness;
 
 const URL: &str = "INFERSTORE_MEASURE_URL";
-/// Prefix of a result line among the lines of the test harness.
 const DONE: &str = "done ";
 
 #[derive(Clone, Copy)]
 pub(super) enum Work {
-    /// The simplest writing statement.
     Bare,
-    /// Creates by this number of accounts.
     Creates { accounts: usize },
 }
 
 impl Work {
-    /// Returns the input line: the number of accounts, 0 for `Bare`.
     const fn accounts(self) -> usize {
         match self {
             Self::Bare => 0,
@@ -46,15 +42,12 @@ impl Work {
 #[derive(Clone, Copy)]
 pub(super) struct By {
     pub(super) processes: usize,
-    /// Number of concurrent callers of each process.
     pub(super) callers: usize,
 }
 
 pub(super) struct Figures {
     pub(super) per_second: f64,
-    /// Number of cores that PostgreSQL used.
     pub(super) server: f64,
-    /// Number of cores that the processes used together.
     pub(super) processes: f64,
 }
 
@@ -79,7 +72,6 @@ impl Process {
         writeln!(self.input, "{} {callers}", work.accounts()).unwrap();
     }
 
-    /// Waits for the result line; returns its count.
     fn end(&mut self) -> usize {
         loop {
             let mut line = String::new();
@@ -132,21 +124,18 @@ impl Processes {
     }
 }
 
-/// Returns the numbers of `/proc/PID/stat` from the process's state on.
 fn numbers(process: u32) -> Option<Vec<u64>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
     Some(after_name.split(' ').map(|word| word.trim().parse().unwrap_or(0)).collect())
 }
 
-/// Ticks per second of the Linux clock.
 const TICKS: f64 = 100.0;
 
 fn cpu_of(process: u32) -> f64 {
     inferstore_measure::processor_time(process).unwrap_or(0.0)
 }
 
-/// Returns the processor time of PostgreSQL in seconds, including ended processes.
 fn cpu_of_server() -> f64 {
     let main = server().process();
     let ended = numbers(main).map_or(0, |numbers| numbers[13] + numbers[14]);
@@ -174,7 +163,6 @@ async fn a_process_that_is_measured() {
     }
 }
 
-/// Creates tasks of these accounts, or inserts rows without accounts, concurrently for a while; returns the count.
 async fn repeat(database: &PostgresDatabase, accounts: &Arc<[AccountId]>, callers: usize) -> usize {
     let done = Arc::<AtomicUsize>::default();
     let began = Instant::now();
