@@ -1,5 +1,4 @@
-//! Calls per second, time to make a client, and time of the first call on a new client, beside plain reqwest
-//! and the raw generated client: `cargo bench --bench calls`.
+//! Calls per second and costs of a client, beside reqwest and the raw client: `cargo bench --bench calls`.
 
 #![expect(clippy::expect_used, reason = "a benchmark stops when it cannot go on")]
 
@@ -16,13 +15,11 @@ use tokio::runtime::Runtime;
 const ROUNDS: usize = 9;
 const CALLS: u32 = 2_000;
 
-/// Number of clients made per round; the median counts.
 const FRESH: usize = 20;
 
 /// Lowest acceptable ratio, because the client does more.
 const MINIMUM: f64 = 0.9;
 
-/// Constructor of a client, with its name.
 type Maker = (&'static str, fn(&str) -> Way);
 
 const MADE: [Maker; 2] = [

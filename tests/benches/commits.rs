@@ -1,5 +1,4 @@
-//! Created tasks per second when each response waits for its commit on disk, beside plain use of the same
-//! database and beside a service that does not sync: `cargo bench --bench commits`.
+//! Created tasks per second with a commit each, beside no sync and the plain database: `cargo bench --bench commits`.
 
 #![expect(
     clippy::expect_used,

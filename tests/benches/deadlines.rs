@@ -1,5 +1,4 @@
-//! Lateness of a run's end after its deadline, for every failure of the service: `cargo bench --bench
-//! deadlines`.
+//! Lateness of a run's end after its deadline, for every failure: `cargo bench --bench deadlines`.
 
 #![expect(
     clippy::expect_used,
@@ -17,10 +16,8 @@ const DEADLINE: Duration = Duration::from_millis(1_500);
 
 const ALLOWED: Duration = Duration::from_millis(250);
 
-/// Number of tries per problem; the worst counts.
 const TIMES: u32 = 5;
 
-/// Failure of a service: a name, the affected operation, and the reaction.
 type Problem = (&'static str, &'static str, fn() -> Reaction);
 
 const FAILURES: [Problem; 8] = [
@@ -42,7 +39,6 @@ fn drip(status: u16) -> Reaction {
     Reaction::Drip(status, "x".repeat(100_000), Duration::from_millis(5))
 }
 
-/// Returns the response of a service with one task that never ends.
 fn usual(operation: &str) -> Reaction {
     let data = match operation {
         "versioning" => r#"{"model_id":"m"}"#,

@@ -1,5 +1,4 @@
-//! Decoding a page of 100 models, beside hand-written types and beside untyped JSON: `cargo bench --bench
-//! decode`.
+//! Decoding a page of 100 models, beside hand-written types and untyped JSON: `cargo bench --bench decode`.
 
 #![expect(clippy::expect_used, reason = "a benchmark stops when it cannot go on")]
 

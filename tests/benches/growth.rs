@@ -21,20 +21,17 @@ const SIZES: [u32; 3] = [100, 10_000, 1_000_000];
 const MAX_MODELS: u32 = 100_000;
 const ROUNDS: usize = 5;
 
-/// Number of repetitions per round; the median counts.
 const TIMES: usize = 50;
 
 /// Few claims, because the smallest queue has to last for all rounds.
 const CLAIMS: usize = 8;
 
-/// Filled service with a registered node.
 struct Filled {
     size: u32,
     service: Service,
     node: String,
 }
 
-/// Request to a service of a size, with its name.
 type Question = (&'static str, fn(&Filled) -> Vec<u8>);
 
 const QUESTIONS: [Question; 11] = [
@@ -107,7 +104,6 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
 }
 
 impl Filled {
-    /// Starts a service to create its tables, fills them while it is stopped, and starts it again.
     fn new(folder: &Path, size: u32) -> Self {
         drop(Service::start(Some(folder), 0));
         fill(&folder.join("inferstore.db"), size);
@@ -142,7 +138,6 @@ fn to_nodes(service: &Service, path: &str, body: &str) -> Vec<u8> {
     request("POST", &format!("{}/nodes/v1/{path}", service.nodes), &headers, Some(body))
 }
 
-/// Fills the tables: every other task is queued, every other file is a picture.
 fn fill(file: &Path, size: u32) {
     let database = rusqlite::Connection::open(file).expect("there is a database");
     database.pragma_update(None, "synchronous", "OFF").expect("it is ours");

@@ -28,7 +28,6 @@ const ROUNDS: usize = 3;
 const AGAINST: &str = "s3s-fs 0.14.1";
 const LIFE: Duration = Duration::from_hours(1);
 
-/// Upload target of a file, and its URL afterwards.
 struct Place {
     put: String,
     mime: &'static str,
@@ -49,7 +48,6 @@ fn main() {
     let (unsynced_places, synced_places) = (places(&ephemeral), places(&synced));
     println!("{SIDE_BY_SIDE} files of 100 MiB at once, {ROUNDS} rounds");
     let mut rounds = Vec::new();
-    // The first round creates the files, the others replace them.
     for round in 0..=ROUNDS {
         let figures = [&unsynced_places, &synced_places, &theirs].map(|places| measure(places));
         if round > 0 {
@@ -106,7 +104,6 @@ fn places(service: &Service) -> Vec<Place> {
     presigned.collect()
 }
 
-/// Starts the other store with a bucket, and returns signed URLs for it.
 fn s3s_fs(folder: &Path) -> (Server, Vec<Place>) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/s3s-fs-0.14.1/bin/s3s-fs");
     assert!(program.exists(), "s3s-fs is not installed; `cargo xtask bench service` does it");
@@ -144,7 +141,6 @@ fn measure(places: &[Place]) -> Speed {
     Speed { puts, gets }
 }
 
-/// Returns the total throughput of concurrent transfers in MiB per second.
 fn at_once(places: &[Place], transfer: impl Fn(&Place) + Sync) -> f64 {
     let begun = Instant::now();
     thread::scope(|scope| {

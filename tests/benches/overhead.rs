@@ -74,7 +74,6 @@ fn call(way: &str, base_url: &str, calls: u32) {
     let way = match way {
         "client" => Way::client(base_url),
         "raw" => Way::raw(base_url),
-        // With our timeouts and redirect policy, so that only the client layer differs.
         _ => Way::by_hand(inferstore_api::http_client_builder(), base_url),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,6 +1,5 @@
-//! Number of requests for creating 1,000 tasks and waiting for them, beside reading every task every two
-//! seconds, as the service suggests. Against the real service in real time; the service counts: `cargo bench
-//! --bench polls`.
+//! Number of requests for creating 1,000 tasks and waiting for them, beside reading every task every two seconds:
+//! `cargo bench --bench polls`. The service counts, in real time.
 
 #![expect(
     clippy::expect_used,

@@ -24,10 +24,8 @@ use inferstore_measure::{
 };
 use service::{Service, payload, to_api};
 
-/// Percentile: the end of a row's name, and its figure.
 type Percentile = (&'static str, fn(&Latencies) -> f64);
 
-/// Connections with one request at a time.
 const CONNECTIONS: usize = 16;
 /// Connections of work that waits between requests: enough that waiting does not limit the rate.
 const WAITING_CONNECTIONS: usize = 256;
@@ -55,10 +53,8 @@ struct Api {
     key: String,
 }
 
-/// Work of one connection, with its name.
 type Work = (&'static str, fn(&Api, &mut Connection) -> io::Result<()>);
 
-/// The only work with several requests.
 const RUN: &str = "create to success";
 const RUN_NOTE: &str = "prism answers each request with an example and keeps nothing; ours sets the price aside, \
                         queues the task, leases it, runs it, charges it, and is polled every 50 ms until it has ended. \
@@ -177,7 +173,6 @@ fn step(api: &Api, work: fn(&Api, &mut Connection) -> io::Result<()>) -> Step<'s
     Box::new(move |connection| work(&api, connection))
 }
 
-/// Creates a task that does nothing, and polls until it has succeeded.
 fn run(api: &Api, connection: &mut Connection) -> io::Result<()> {
     let create = api.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
     let created = ask(connection, &create)?;

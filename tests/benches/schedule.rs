@@ -20,7 +20,6 @@ const KNOWN: u32 = 20;
 
 const TASKS: u32 = 200;
 
-/// Interval of a typical hand-written loop.
 const FIXED: Duration = Duration::from_secs(2);
 
 struct Wait {
@@ -81,7 +80,6 @@ async fn averages(around: Duration) -> (Wait, Wait) {
     (ours, theirs)
 }
 
-/// Returns durations of a uniform spread, in a fixed order.
 fn durations(around: Duration) -> Vec<Duration> {
     let count = KNOWN + TASKS;
     let place = |number: u32| (f64::from(number) + 0.5) / f64::from(count);

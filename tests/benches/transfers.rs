@@ -63,7 +63,6 @@ fn main() {
     );
 }
 
-/// Measured part: the client only.
 fn transfer(what: &str, base_url: &str, key: &str, times: u64, from: &str, to: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = Client::new(base_url, key).expect("a client");
@@ -101,7 +100,6 @@ impl Bench {
         payload(&self.service.connect().call(&ask).expect("an answer"))
     }
 
-    /// Returns the command that runs `transfer` in a process of its own.
     fn client(&self, what: &str, times: u64, from: &Path, to: &str) -> Command {
         let mut child = Command::new(env::current_exe().expect("this program has a path"));
         child.args([what, &self.service.base_url, &self.service.key, &times.to_string()]);
@@ -137,7 +135,6 @@ impl Bench {
         command
     }
 
-    /// Measures two rows: throughput and memory.
     fn tell(&self, what: &str, ours: impl Fn(&str) -> Command, theirs: impl Fn(&str) -> Command) {
         let to = self.folder.path().join("arrived");
         let to = to.to_str().expect("a path in words");

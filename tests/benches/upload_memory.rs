@@ -17,7 +17,6 @@ use std::process::Command;
 use inferstore_measure::{Better, Row};
 use upload_memory::{Tier, measure, upload};
 
-/// Bar: 4 MB, in KiB.
 const ALLOWED: u64 = 4_000_000 / 1024;
 
 fn main() {

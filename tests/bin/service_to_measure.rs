@@ -66,7 +66,6 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     config.nodes = Some(config.api);
     config.first_account.api_key = Some(API_KEY.to_owned());
     config.first_account.balance = "1000000".parse()?;
-    // One account makes the whole load.
     config.limits.account_unfinished = u32::MAX;
     config.limits.max_requests *= 4;
     let owner = config.first_account.username.clone();

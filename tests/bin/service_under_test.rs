@@ -42,7 +42,6 @@ async fn run() -> AnyResult {
     config.api.set_port(next("API port")?.parse()?);
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
-    // More than a long test under load spends.
     config.first_account.balance = "1000000".parse()?;
     // Tests check the costs of tasks; billing of storage would depend on a full disk.
     config.storage_price_per_gib_day = Some(Money::ZERO);
@@ -79,7 +78,6 @@ fn set(config: &mut Config, name: &str, value: u16) -> AnyResult {
     Ok(())
 }
 
-/// Adds a second account with a balance and a key, and a key for nodes.
 async fn further_keys(service: &Service) -> AnyResult<String> {
     service.add_account("second", Scope::Personal).await?;
     service.credit("second", Credit::Paid("10".parse()?)).await?;

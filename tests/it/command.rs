@@ -42,7 +42,6 @@ impl Stream {
     }
 }
 
-/// Runs the command on a thread of its own, because it blocks.
 async fn call(service: &Service, words: &str) -> Ended {
     let (stdout, stderr) = (Stream::default(), Stream::default());
     let key = service.api_key().expect("a fresh service has a key");
@@ -70,7 +69,6 @@ async fn call(service: &Service, words: &str) -> Ended {
     ended
 }
 
-/// Returns the tasks of the service, oldest first.
 async fn tasks(service: &Service) -> Vec<String> {
     let history = client_of(service).tasks().list().try_collect().await.expect("they are listed");
     history.into_iter().map(|record| record.task_id.to_string()).collect()

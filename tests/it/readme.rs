@@ -8,7 +8,6 @@ const PROOF: &str = include_str!("../../docs/proof.md");
 
 const TESTING: &str = include_str!("../../docs/testing.md");
 
-/// Returns the lines of the first block in this language.
 fn block(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
     let start = format!("```{language}\n");
     let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("the page has no {language} block"));
@@ -21,7 +20,6 @@ fn the_rust_of_the_readme_is_an_example_that_compiles() {
     assert_compiled(README, include_str!("../../crates/client/examples/first_run.rs"));
 }
 
-/// Asserts that the Rust of a page is part of a program.
 fn assert_compiled(page: &'static str, program: &str) {
     let mut rest = program.lines().map(str::trim);
     for line in block(page, "rust") {
@@ -94,7 +92,6 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the text of every Rust file of the crates and of these tests.
 fn all_source() -> impl Iterator<Item = String> {
     let mut left = ["crates", "tests/it", "tests/document"].map(|folder| root().join(folder)).to_vec();
     let paths = iter::from_fn(move || {

@@ -1,5 +1,4 @@
-//! One call, `GET balance`, in three ways: the client, the raw client, and plain reqwest; and a server for
-//! it.
+//! One call, `GET balance`, by the client, the raw client and plain reqwest; and a server for it.
 
 use inferstore::{ApiKey, Client};
 use inferstore_api::Envelope;
@@ -9,7 +8,6 @@ use tokio::net::TcpListener;
 
 pub(crate) const BODY: &str = r#"{"status":"success","message":"ok","data":{"balance":"128.507300000000000001","free_balance":"5.00","debt":"0","earnings":"17.25","wallet_address":"0x00000000000000000000000000000000000000a1"}}"#;
 
-/// Serves the same balance on every request, in a thread. Returns the base URL.
 pub(crate) fn serve() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -57,7 +55,6 @@ impl Way {
         Self::Raw(inferstore_api::Client::new(base_url, ApiKey::new("key")).expect("a client"))
     }
 
-    /// Makes a client by hand, with the same bytes on the wire.
     pub(crate) fn by_hand(builder: reqwest::ClientBuilder, base_url: &str) -> Self {
         // Same length as the client's.
         let user_agent = concat!("inferstore-rust/", env!("CARGO_PKG_VERSION"));

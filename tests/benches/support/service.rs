@@ -11,7 +11,6 @@ pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) key: String,
     pub(crate) operations: String,
-    /// Address for nodes, and their key.
     pub(crate) nodes: String,
     pub(crate) node_key: String,
 }
@@ -39,14 +38,12 @@ impl Service {
     }
 }
 
-/// Serializes a request to an API of this shape.
 pub(crate) fn to_api(base_url: &str, key: &str, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
     let headers = [("x-api-key", key), ("accept", "application/json"), ("content-type", "application/json")];
     let headers = if body.is_some() { &headers[..] } else { &headers[..2] };
     request(method, &format!("{base_url}{path}"), headers, body)
 }
 
-/// Returns the payload of a success.
 pub(crate) fn payload(answer: &Answer) -> Value {
     let text = String::from_utf8_lossy(&answer.body);
     assert!((200..300).contains(&answer.status), "{}: {text}", answer.status);

@@ -12,7 +12,6 @@ use crate::examples::PHOTO;
 use crate::service::Service;
 use crate::tools::{Set, Tools, absolute, must};
 
-/// Name of this part of the job.
 pub(crate) const NAME: &str = "collections";
 
 const PROGRAMS: Set<'static> =
@@ -23,7 +22,6 @@ const WORK: &str = "target/collections";
 const POSTMAN: &str = "postman_collection.json";
 const BRUNO: &str = "bruno";
 
-/// Runs both collections of the publication; each sends every request at least once, and all tests pass.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let published = absolute(&root.join(PUBLISHED))?;
     let collection = published.join(POSTMAN);
@@ -65,7 +63,6 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     Ok(format!("{} requests pass in the collections of Postman and Bruno\n", expected.len()))
 }
 
-/// Returns the texts at this pointer in the items of a list.
 fn texts(list: &Value, pointer: &str) -> BTreeSet<String> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(|item| item.pointer(pointer)?.as_str().map(str::to_owned)).collect()

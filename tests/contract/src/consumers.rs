@@ -18,7 +18,6 @@ use crate::tools::{QUIET, Set, Tools, absolute, is_installed, must};
 const FOLDER: &str = "tests/contract";
 const DESCRIPTION: &str = "consumer.yaml";
 
-/// Folder in which generated clients are compiled and run.
 pub(crate) const WORK: &str = "target/consumers";
 
 /// Content of `consumer.yaml`.
@@ -40,13 +39,11 @@ pub struct Consumer {
     pub packages: Packages,
     #[serde(default)]
     test: TestOnly,
-    /// Further files, by their paths below `tests/contract`.
     #[serde(default)]
     files: Vec<String>,
     /// Required programs, each with its Debian package.
     #[serde(default)]
     pub needs: BTreeMap<String, String>,
-    /// Files that `index.html` shows.
     #[serde(default)]
     shown: Vec<String>,
     /// `None` for a consumer that reads the document itself.
@@ -98,10 +95,6 @@ impl Consumer {
         Ok(consumers)
     }
 
-    /// Reads the consumer in this folder.
-    ///
-    /// # Errors
-    /// The description cannot be read.
     pub(crate) fn named(root: &Path, id: &str) -> Result<Self> {
         let path = root.join(FOLDER).join(id).join(DESCRIPTION);
         let text =
@@ -121,15 +114,13 @@ impl Consumer {
         self.shown.iter().map(|name| Ok((name.as_str(), read(name)?))).collect()
     }
 
-    /// Returns the missing programs, each with its Debian package.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
         let needs = self.needs.iter().chain(&self.test.needs);
         let needs = needs.map(|(program, package)| (program.as_str(), package.as_str()));
         needs.filter(|(program, _)| !is_installed(program))
     }
 
-    /// Makes a folder with the files of the consumer and the packages that users install: the client is
-    /// generated with only these.
+    /// Makes a folder with only the files of the consumer and the packages that users install.
     pub(crate) fn workspace(&self, root: &Path, document: &Path) -> Result<Workspace> {
         let folder = absolute(&root.join(WORK).join(&self.id))?;
         if folder.exists() {
@@ -172,7 +163,6 @@ impl Consumer {
     }
 }
 
-/// Folder in which a client is generated, compiled and run.
 pub(crate) struct Workspace {
     folder: PathBuf,
     path: OsString,
@@ -180,7 +170,6 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Installs these packages, and links them instead of earlier ones.
     fn install(&self, root: &Path, npm: &[String], pypi: &[String]) -> Result<()> {
         let npm: Vec<&str> = npm.iter().map(String::as_str).collect();
         let pypi: Vec<&str> = pypi.iter().map(String::as_str).collect();
@@ -190,8 +179,7 @@ impl Workspace {
         let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("consumer-{hash}");
         let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
-        // Node searches packages beside a program and above it; Python users expect an environment in
-        // `.venv`.
+        // Node searches packages beside a program and above it; Python users expect an environment in `.venv`.
         for (installed, name, is_used) in [
             (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
             (tools.folder().join("python"), ".venv", !pypi.is_empty()),
@@ -207,7 +195,6 @@ impl Workspace {
         Ok(())
     }
 
-    /// Returns shell lines as a command in this folder.
     pub(crate) fn command(&self, lines: &str) -> Command {
         let mut command = Command::new("bash");
         let lines = lines.replace("{document}", &shell_quoted(&self.document.to_string_lossy()));

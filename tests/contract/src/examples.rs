@@ -26,7 +26,6 @@ pub struct Example {
     pub language: &'static str,
     /// Compiler of the file, with its last options. Empty for a language that runs source files.
     compiler: &'static [&'static str],
-    /// Program that runs the file, or the compiled file.
     program: &'static [&'static str],
 }
 
@@ -45,7 +44,6 @@ const MCS: [&str; 3] =
     ["mcs", "-r:System.Net.Http,System.Runtime.Serialization,System.Xml,System.Xml.Linq", "-out:run.exe"];
 const KOTLINC: [&str; 4] = ["kotlinc", "-include-runtime", "-d", "run.jar"];
 
-/// Example that the judge tests, also with mistakes.
 const JUDGED: &str = "run.sh";
 const KEY: &str = " -H \"idempotency-key: $key\"";
 const POLL: &str = "call -o \"$work/task.json\" \"$BASE_URL/api-key/task/$task/detail\"";
@@ -112,7 +110,6 @@ fn judge(root: &Path, folder: &Path) -> Result<()> {
 }
 
 impl Example {
-    /// Runs the example in the folder of its result.
     fn run(&self, file: &Path, service: &Service, photo: &Path, result: &Path) -> Result<()> {
         let html = json!({"content-type": "text/html"});
         let page = json!({

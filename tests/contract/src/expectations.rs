@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// Every mode with its title in the table.
 pub(crate) const MODES: [(&str, &str); 9] = [
     ("plain", "runs"),
     ("word", "new word"),
@@ -15,7 +14,6 @@ pub(crate) const MODES: [(&str, &str); 9] = [
     ("digits", "digits"),
 ];
 
-/// Values that the proxy injects into responses.
 const WORD: &str = "unheard_of";
 const AMOUNT: &str = "128.507300000000000001";
 const PRICE: f64 = 0.123_456_789_012_345_68;
@@ -41,7 +39,6 @@ fn wrong_members(seen: &Value, checks: &[(&str, &Check)]) -> Vec<String> {
     wrong.map(|(member, _)| format!("{member}: {}", seen[*member])).collect()
 }
 
-/// Returns the checks of a whole life of a caller.
 fn life(mode: &str) -> Vec<(&'static str, &'static Check)> {
     let mut checks: Vec<(&str, &Check)> = vec![
         ("refused", &|value| value.as_u64() == Some(401)),
@@ -83,7 +80,6 @@ fn is_positive(value: &Value) -> bool {
     value.as_u64().is_some_and(|count| count > 0)
 }
 
-/// Returns a number, or the value of a numeric string.
 fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }

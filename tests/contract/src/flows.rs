@@ -20,16 +20,13 @@ const DOCUMENT: &str = "inferstore.yaml";
 const FLOWS: &str = "flows.arazzo.yaml";
 const UPLOAD_AND_RUN: &str = "upload-and-run.arazzo.yaml";
 
-/// Model with one input, `input`, that takes an image.
 pub(crate) const MODEL: &str = "color-extraction";
 
 /// Model with the same input and no node, so its tasks stay queued.
 const UNSERVED_MODEL: &str = "face-mesh";
 
-/// File that `upload-and-run.arazzo.yaml` sends.
 const PICTURE: &str = "picture.bmp";
 
-/// One call of `redocly respect`: all workflows get the same inputs.
 struct Run {
     file: &'static str,
     workflows: &'static [&'static str],
@@ -45,9 +42,6 @@ pub struct Job {
 
 impl Job {
     /// Runs everything and returns the report.
-    ///
-    /// # Errors
-    /// A flow or a recipe fails.
     pub fn run(&self, root: &Path) -> Result<String> {
         run(root, &self.target.service(&[])?)
     }
@@ -109,7 +103,6 @@ fn flows(root: &Path, published: &Path, service: &Service, picture_url: &str) ->
 }
 
 impl Run {
-    /// Returns the executed workflows, after checking that none had a failure or a warning.
     fn respect(&self, tools: &Tools<'_>, folder: &Path, service: &Service) -> Result<BTreeSet<String>> {
         let log: PathBuf = folder.join(self.workflows.join("-")).with_extension("json");
         let mut redocly = tools.node("redocly")?;
@@ -125,7 +118,6 @@ impl Run {
     }
 }
 
-/// Returns the workflows of an Arazzo document; none of another document.
 fn workflows(document: &Value) -> impl Iterator<Item = String> {
     names(&document["workflows"])
 }

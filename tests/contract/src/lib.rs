@@ -40,13 +40,10 @@ use results::{Row, page};
 
 const SCHEMATHESIS: Set<'static> = Set { name: "schemathesis", npm: &[], pypi: &["schemathesis==4.32.5"] };
 
-/// Folder for results of consumers.
 const WORK: &str = "target/contract";
 
-/// Committed table of results.
 const TABLE: &str = "openapi/generators.md";
 
-/// Balance for every run of every consumer.
 const SERVE: [&str; 2] = ["--balance", "1000"];
 
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
@@ -77,9 +74,6 @@ pub struct Job {
 
 impl Job {
     /// Drives the chosen clients and returns the report.
-    ///
-    /// # Errors
-    /// A result differs from the expectation of the table or of a consumer.
     pub fn run(&self, root: &Path) -> Result<String> {
         let only = self.only.as_deref();
         if let Some(package) = PACKAGES.iter().find(|package| Some(package.folder) == only) {
@@ -126,7 +120,6 @@ impl Job {
         Ok(report)
     }
 
-    /// Returns the chosen consumers, after checking that their programs are installed.
     fn consumers(&self, root: &Path) -> Result<Vec<Consumer>> {
         let mut consumers = match &self.only {
             Some(id) => vec![Consumer::named(root, id)?],
@@ -159,7 +152,6 @@ struct Contract<'a> {
 }
 
 impl Contract<'_> {
-    /// Generates and compiles a client, and drives the service with it in every mode.
     fn prove(&self, consumer: &Consumer) -> Result<Row> {
         let mut row = Row::new(consumer);
         if let Some(used) = &consumer.uses {
@@ -215,7 +207,6 @@ impl Contract<'_> {
     }
 }
 
-/// Part of a job, with its result.
 type Part<'a, T> = dyn Fn() -> Result<T> + Sync + 'a;
 
 /// Runs the parts at the same time, because each mostly waits for its programs. Returns their results.
@@ -227,7 +218,6 @@ fn side_by_side<T: Send, const N: usize>(parts: [&Part<'_, T>; N]) -> Result<Vec
     })
 }
 
-/// Checks that the committed table has these rows.
 fn compare(root: &Path, rows: &[Row]) -> Result<()> {
     let kept = fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
     for line in rows.iter().map(Row::line) {
@@ -250,7 +240,6 @@ fn schemathesis(root: &Path, document: &Path, service: &Service) -> Result<Strin
     Ok("Schemathesis: every response is as the document describes it\n".to_owned())
 }
 
-/// Returns the output of a command by line, or the end of the output if it fails.
 fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, String>> {
     let lines = Mutex::new(Vec::new());
     let on_line = |line: &str| {
@@ -269,7 +258,6 @@ fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, 
     Ok(Err(format!("{failure}\n{}", lines[shown..].join("\n"))))
 }
 
-/// Returns the last line that is a JSON object.
 fn last_object(lines: &[String]) -> Result<Value, String> {
     let objects = lines.iter().rev().filter(|line| line.starts_with('{'));
     let mut values = objects.filter_map(|line| serde_json::from_str(line).ok());

@@ -16,11 +16,9 @@ use crate::{BUILD_TIMEOUT, lines_of};
 /// Page whose examples the tests of the packages run.
 const PAGE: &str = "docs/testing.md";
 
-/// Package with the tools of its tests.
 pub(crate) struct Package {
     pub(crate) folder: &'static str,
     tools: Set<'static>,
-    /// Shell lines that install or build the package, and run its tests.
     test: &'static str,
 }
 
@@ -51,10 +49,6 @@ pub(crate) const PACKAGES: [Package; 2] = [
 ];
 
 impl Package {
-    /// Tests the package in a copy of its folder.
-    ///
-    /// # Errors
-    /// A test fails; the error has the end of the output.
     pub(crate) fn test(&self, root: &Path) -> Result<String> {
         let tools = Tools::install(root, &self.tools)?;
         let folder = absolute(&root.join(WORK).join(self.tools.name))?;

@@ -84,7 +84,6 @@ mod tests {
                 seen.push(line.to_owned());
             }
         };
-        // Both lines arrive long before the timeout.
         let end = run(&program, Instant::now() + Duration::from_secs(2), on_line)?;
         assert!(matches!(end, End::TimedOut));
         let seen = seen.into_inner()?;

@@ -41,14 +41,12 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Returns the root of the API in a mode.
     pub(crate) fn base_url(&self, service: &Service, mode: &str) -> String {
         let after_scheme = service.base_url.split_once("://").map_or("", |(_, rest)| rest);
         let path = after_scheme.split_once('/').map_or("", |(_, path)| path);
         format!("{}/{mode}/{path}", self.url)
     }
 
-    /// Stops the proxy and returns the number of changes of each mode.
     pub(crate) fn stop(mut self) -> Result<BTreeMap<String, u64>> {
         drop(self.process.stdin.take());
         self.line()

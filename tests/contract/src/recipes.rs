@@ -1,5 +1,4 @@
-//! Curl recipes of the document: runs every shell sample of an operation and every shell block of a tag as
-//! printed.
+//! Curl recipes of the document: runs every shell sample and every shell block of a tag as printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,6 @@ use crate::tools::{absolute, must};
 
 const FOLDER: &str = "target/recipes";
 
-/// Files that the blocks upload: one for each tier.
 const PHOTO: &str = "photo.png";
 const VIDEO: &str = "video.mp4";
 const PHOTO_SOURCE: &str = "crates/cli/demo/hazy.png";
@@ -36,7 +34,6 @@ curl -sS --fail-with-body "$BASE_URL/api-key/model/face-mesh/task" -H "x-api-key
   -H "content-type: application/json" -d "{\"input\": \"$FILE_URL\"}"
 "#;
 
-/// Makes a key that a sample revokes.
 const MAKE_KEY: &str = r#"
 curl -sS --fail-with-body "$BASE_URL/api-key/keys" -H "x-api-key: $API_KEY" \
   -H "content-type: application/json" -d '{"name": "to be revoked"}'
@@ -58,8 +55,6 @@ struct Recipe {
 }
 
 impl Recipe {
-    /// Returns the recipe with another file name and type. A recipe that declares only one of them is an
-    /// error.
     fn with_special_characters(&self) -> Result<Self> {
         let mut script = self.script.clone();
         for arguments in [SPECIAL_NAMES, SPECIAL_TYPES] {
@@ -74,7 +69,6 @@ impl Recipe {
 }
 
 impl<'a> Recipes<'a> {
-    /// Extracts the recipes of a document and writes the files that they upload.
     pub(crate) fn of(root: &Path, document: &Value, service: &'a Service) -> Result<Self> {
         let folder = absolute(&root.join(FOLDER))?;
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -85,8 +79,7 @@ impl<'a> Recipes<'a> {
         Ok(Self { service, folder, blocks, samples })
     }
 
-    /// Runs the blocks of the tags, as printed and with special characters in names and types. Returns the
-    /// URL of the picture.
+    /// Runs the blocks of the tags, as printed and with special characters. Returns the URL of the picture.
     pub(crate) fn upload(&self) -> Result<String> {
         let mut picture = None;
         for block in &self.blocks {
@@ -120,7 +113,6 @@ impl<'a> Recipes<'a> {
         Ok(format!("{samples} curl samples and {blocks} shell blocks run as printed\n"))
     }
 
-    /// Compares the stored file with the sent one. Returns its URL, the last line of the output.
     fn compare(&self, block: &Recipe, file: &str, output: &str) -> Result<String> {
         let url = output.trim_end().lines().last().unwrap_or_default().to_owned();
         let mut curl = Command::new("curl");
@@ -142,7 +134,6 @@ impl<'a> Recipes<'a> {
     }
 }
 
-/// Parses the printed response, which must be a success.
 fn succeeded(recipe: &Recipe, output: &str) -> Result<Value> {
     let response: Value = serde_json::from_str(output)
         .with_context(|| format!("the shell recipe of {} prints no JSON: {output:?}", recipe.name))?;
@@ -161,7 +152,6 @@ fn blocks(document: &Value) -> Vec<Recipe> {
     .collect()
 }
 
-/// Returns the shell samples of the operations. An operation without one is an error.
 fn samples(document: &Value) -> Result<Vec<Recipe>> {
     let mut samples = Vec::new();
     let paths = document["paths"].as_object().context("the document has no paths")?;

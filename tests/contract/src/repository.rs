@@ -16,18 +16,12 @@ fn run(root: &Path, arguments: &[&str]) -> Result<Output> {
 }
 
 /// Returns the standard output of git, or `None` if it fails.
-///
-/// # Errors
-/// git is missing.
 pub fn git(root: &Path, arguments: &[&str]) -> Result<Option<String>> {
     let output = run(root, arguments)?;
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// Returns the files of the repository with their content, uncommitted ones included.
-///
-/// # Errors
-/// git cannot list the files, or a file cannot be read.
 pub fn files(root: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let output = run(root, &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
     ensure!(

@@ -47,7 +47,6 @@ impl Row {
         is_passed
     }
 
-    /// Replaces the outcome of a column that passed.
     pub(crate) fn fail(&mut self, column: &str, why: &str) {
         for (recorded, outcome) in &mut self.outcomes {
             if *recorded == column {
@@ -98,7 +97,6 @@ impl Row {
     }
 }
 
-/// Formats the page for readers of the document.
 pub(crate) fn page(rows: &[Row], version: &str) -> String {
     let mut page = format!(
         "# What generators make of the document\n\n\

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::tools::{absolute, cargo, must};
 
-/// Free ports, ephemeral data, one model without a node, and accounts that manage their keys.
 const SERVE: [&str; 11] = [
     "serve",
     "--port",
@@ -38,7 +37,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the running service, or builds the command and starts it with these options.
     pub(crate) fn service(&self, options: &[&str]) -> Result<Service> {
         let (Some(base_url), Some(variable)) = (&self.base_url, &self.api_key_env) else {
             return Service::start(options);
@@ -51,7 +49,6 @@ impl Target {
 pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) api_key: String,
-    /// URL and token of the controls, if enabled.
     controls: Option<(String, String)>,
     process: Option<Child>,
 }
@@ -66,12 +63,10 @@ struct Ready {
 }
 
 impl Service {
-    /// Builds the command of this repository and starts it with further options.
     pub(crate) fn start(options: &[&str]) -> Result<Self> {
         let mut process = Command::new(build_command()?)
             .args(SERVE)
             .args(options)
-            // No log line per request.
             .env("INFERSTORE_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()
@@ -90,7 +85,6 @@ impl Service {
         Ok(service)
     }
 
-    /// Sends a request to the controls, and returns the data of the response.
     pub(crate) fn control(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let (url, token) = self.controls.as_ref().context("the service has no controls")?;
         let mut curl = Command::new("curl");
@@ -110,7 +104,6 @@ impl Service {
         Ok(response["data"].clone())
     }
 
-    /// Returns the newest of the first hundred files in the folder `samples`.
     pub(crate) fn last_upload(&self) -> Result<Value> {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--fail-with-body", "--header"]);
@@ -125,7 +118,6 @@ impl Service {
             .context("no file is listed")
     }
 
-    /// Sets the environment that consumers read.
     pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
     }

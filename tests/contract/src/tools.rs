@@ -9,8 +9,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Packages that are installed together. Versions are exact; dependencies are resolved by the package
-/// manager.
+/// Packages that are installed together, of exact versions; the manager resolves their dependencies.
 pub struct Set<'a> {
     /// Name of the folder.
     pub name: &'a str,
@@ -20,8 +19,7 @@ pub struct Set<'a> {
     pub pypi: &'a [&'a str],
 }
 
-/// Linters of the document. Redocly also renders the published pages and runs the flows. The last two check a
-/// publication.
+/// Linters of the document; Redocly also renders the pages and runs the flows. The last two check a publication.
 pub const LINTERS: Set<'static> = Set {
     name: "linters",
     npm: &[
@@ -137,9 +135,6 @@ pub fn must(product: &str, command: &mut Command) -> Result<Output> {
 }
 
 /// Writes a progress line.
-///
-/// # Errors
-/// Standard error cannot be written.
 pub fn progress(line: &str) -> Result<()> {
     writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }

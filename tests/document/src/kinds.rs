@@ -52,7 +52,6 @@ impl KindSchemas {
     }
 }
 
-/// Returns all options, all integers, the bounds of a range and values within it.
 fn legal_values(property: &Value) -> Vec<Value> {
     if let Some(words) = property["enum"].as_array() {
         return words.clone();

@@ -61,7 +61,6 @@ fn translated(schema: &Value) -> Value {
     }
 }
 
-/// Closes objects and open enumerations.
 fn closed(schema: Value) -> Value {
     match schema {
         Value::Object(members) => {

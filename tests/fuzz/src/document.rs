@@ -23,7 +23,6 @@ fn is_reported(schema: &'static Value, value: &Value) -> bool {
             let properties = schema["properties"].as_object().into_iter().flatten();
             let known = properties.into_iter().all(|(name, property)| match members.get(name) {
                 None | Some(Value::Null) => !is_required(name),
-                // An identifier has to be a text.
                 Some(value)
                     if is_required(name)
                         && property.get("$ref").is_some()

@@ -10,7 +10,6 @@ use serde_json::json;
 use crate::first_line;
 use crate::wire;
 
-/// Maximum size of the fields before the file.
 const MAX_FIELD_BYTES: usize = 64 * 1024;
 
 /// Invariants: no body makes the reader panic or exceed its limits. The result does not depend on how the

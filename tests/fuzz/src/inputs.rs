@@ -65,7 +65,6 @@ fn judge(declared: &str, is_publishable: bool, given: &Value) {
     }
 }
 
-/// Returns the value as a run would send it.
 fn checked(declared: &str, value: &Value) -> Result<Option<Value>, InvalidInputs> {
     // A new identifier each time, because the client caches declarations.
     static MODELS: AtomicUsize = AtomicUsize::new(0);

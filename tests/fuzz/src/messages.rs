@@ -54,7 +54,6 @@ fn masking(text: &str) {
     }
 }
 
-/// Checks the text as the message of a rejection, as a page, and as an undecodable response.
 fn no_error_shows(key: usize, text: &str, secret: &str) {
     let refusal = json!({ "status": "fail", "message": text, "data": null }).to_string();
     for (status, body) in [(400, refusal.as_str()), (500, text), (200, text)] {

@@ -56,7 +56,6 @@ impl Wire {
     }
 }
 
-/// Makes a call with the client of one of the keys. Returns the result and the last request.
 pub(crate) fn call<T, F: Future<Output = T>>(
     key: usize,
     responses: impl IntoIterator<Item = http::Response<String>>,
@@ -70,7 +69,6 @@ pub(crate) fn call<T, F: Future<Output = T>>(
     })
 }
 
-/// Uploads a file to a target that the service returns.
 pub(crate) fn upload(target: Value, file: File) -> (Result<UploadedFile, Error>, Option<Sent>) {
     let stored = http::Response::new(String::new());
     call(0, [success(target), stored], |client| {

@@ -50,7 +50,6 @@ async fn inside_of_a_runtime_it_blocks_and_does_not_panic() {
     program(&service().client().expect("a client"));
 }
 
-/// Barrier that holds creates until enough are in progress.
 struct Together(Barrier);
 
 impl Middleware for Together {

@@ -32,7 +32,6 @@ fn client(scripted: &Scripted) -> Client {
     )
 }
 
-/// Delays the next create by this time, and loses its response.
 fn lose_next_create(scripted: &Scripted, performed_after: Duration) {
     let next = scripted.count("createTask") + 1;
     scripted.reply(move |operation, number| {

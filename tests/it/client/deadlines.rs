@@ -46,7 +46,6 @@ async fn a_service_that_never_responds_does_not_hold_a_run_beyond_its_deadline()
         let is_created = scripted.service.created().len() == 1;
         assert_eq!(is_created, matches!(operation, "createTask" | "getTask"), "{operation}: {error:?}");
         match (operation, &error) {
-            // The task of a create without a response is found in the history.
             ("createTask" | "getTask", Error::DeadlineReached(reached)) => {
                 assert_eq!(reached.disposition, TaskDisposition::Unknown, "no read showed it");
             }

@@ -17,7 +17,6 @@ fn wait_all(scripted: &Scripted, ids: &BTreeSet<String>) -> WaitAll {
     inferstore_batch::wait_all(&scripted.client(), ids.iter().map(String::as_str))
 }
 
-/// Returns the tasks of a wait, all of which must succeed within ten minutes.
 async fn succeeded(mut all: WaitAll) -> BTreeSet<String> {
     let mut ended = BTreeSet::new();
     let wait = async {
@@ -92,7 +91,6 @@ async fn tasks_can_be_added_while_the_wait_is_read() {
     let scripted = Scripted::new();
     let first = add_tasks(&scripted, 1, 60).await;
     let mut all = wait_all(&scripted, &first);
-    // The read is in progress.
     assert!(timeout(Duration::from_secs(10), all.next()).await.is_err());
     let mut second = add_tasks(&scripted, 3, 5).await;
     for id in second.iter().chain(&first) {

@@ -29,7 +29,6 @@ use inferstore_batch::WaitAll;
 
 const IMAGE: &str = "https://files.example/street.png";
 
-/// Returns the default retries with backoffs of milliseconds.
 pub(crate) fn quick_retry() -> Retry {
     let mut retry = Retry::default();
     retry.initial_backoff = Duration::from_millis(1);
@@ -37,7 +36,6 @@ pub(crate) fn quick_retry() -> Retry {
     retry
 }
 
-/// Makes a client that differs from the default only in its delays.
 pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
     Client::builder(base_url, key)
         .settings(|settings| settings.retry = quick_retry())
@@ -52,10 +50,8 @@ pub(crate) fn inputs() -> Inputs {
     Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", 30)
 }
 
-/// Deadline of [`Quickly`].
 pub(crate) const TEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Reads tasks every few milliseconds, with a deadline of half a minute.
 pub(crate) trait Quickly {
     fn quickly(self) -> Self;
 }

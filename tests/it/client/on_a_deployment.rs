@@ -16,7 +16,6 @@ use inferstore_wire::{Break, Cable};
 /// Model that takes `super::inputs`. Nothing runs it here, so its tasks stay queued.
 const QUEUED: &str = "color-harmonization";
 
-/// Model that takes a picture as `input`.
 const RUNNING: &str = "color-extraction";
 
 async fn start() -> (Deployment, Client) {

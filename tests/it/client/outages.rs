@@ -20,7 +20,6 @@ fn passing_failures() -> [Reply; 10] {
         Reply::too_many_requests(1),
         Reply::html_page(502),
         Reply::html_page(504),
-        // Page of a login.
         Reply::html_page(200),
         Reply::Lost,
         Reply::Cut,
@@ -164,7 +163,6 @@ async fn a_retry_after_above_the_limit_ends_a_call_and_is_in_the_error() {
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
-/// Makes a service with this `Retry-After` on each of the first three reads of its task.
 async fn busy_service(seconds: u64) -> (Scripted, String) {
     let scripted = Scripted::new();
     scripted.service.model(MODEL).takes(Duration::ZERO);

@@ -12,14 +12,12 @@ use inferstore_wire::until;
 use super::inputs;
 use super::on_the_service::{self, MODEL, client_of, tasks, without_keys};
 
-/// Starts a service whose tasks stay queued, and the client of a program before its restart.
 async fn start() -> (Service, Controls, Client) {
     let (service, controls, before) = on_the_service::start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     (service, controls, before)
 }
 
-/// Serializes and deserializes a prepared run, as across a restart.
 fn read_back(prepared: &PreparedRun) -> PreparedRun {
     let line = serde_json::to_string(prepared).expect("it is JSON");
     serde_json::from_str(&line).expect("it can be read back")
@@ -81,7 +79,6 @@ async fn many_prepared_runs_with_equal_inputs_become_one_task_each() {
     for _ in 0..12 {
         runs.push(prepared(&before).await);
     }
-    // Half of the tasks were created before the restart.
     for run in &runs[..6] {
         before.adopt_or_start(run.clone()).await.expect("it is created");
     }
@@ -103,7 +100,6 @@ async fn a_history_that_cannot_be_read_creates_nothing() {
     assert!(error.to_string().contains("not yours"), "{error}");
     controls.clear_faults();
 
-    // The task exists, but its inputs are unreadable.
     without_keys(&service).adopt_or_start(prepared.clone()).await.expect("it is created");
     controls.add_fault(Fault::status(500).on(operations::GET_TASK)).expect("it is a fault");
     let error = without_keys(&service).adopt_or_start(read_back(&prepared)).await.expect_err("it may exist");

@@ -16,7 +16,6 @@ use inferstore_wire::{Server, response};
 const KEY: &str = "planted-api-key-8d1f";
 const SIGNATURE: &str = "planted-signature-27c0";
 
-/// Returns a text with everything that must not be shown.
 fn foreign() -> String {
     format!(
         "\u{1b}]0;owned\u{7}\u{1b}[2Jbad key {KEY}\r\n\tsee https://b.example/k?X-Amz-Credential={SIGNATURE}&\
@@ -24,7 +23,6 @@ fn foreign() -> String {
     )
 }
 
-/// Returns bodies that are no success of any operation, or of most.
 fn bodies() -> Vec<String> {
     let text = foreign();
     [
@@ -46,7 +44,6 @@ fn bodies() -> Vec<String> {
     .collect()
 }
 
-/// Calls every operation of the client, and returns the errors.
 async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
     let model = client.model("m");
     let task = client.task("t");
@@ -74,7 +71,6 @@ async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
     results.into_iter().filter_map(|(operation, result)| Some((operation, result.err()?))).collect()
 }
 
-/// Returns every text that a program could print of an error.
 fn surfaces(error: &Error) -> Vec<String> {
     let mut all =
         vec![error.to_string(), format!("{error:?}"), format!("{error:#?}"), error.hint().to_owned()];

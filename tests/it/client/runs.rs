@@ -70,7 +70,6 @@ async fn anything_that_serializes_to_an_object_can_be_given() {
 async fn files_are_uploaded_each_content_once_and_replaced_by_their_urls() {
     let scripted = Scripted::new();
     scripted.service.model("three-images").succeeds(json!({}));
-    // All of one name, like files from different folders.
     let png = |last| File::bytes("photo.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[last]].concat());
     let inputs = Inputs::new().file("a", png(1)).file("b", png(2)).file("c", png(1));
     scripted.client().model("three-images").run(inputs).await.expect("it runs");
@@ -97,7 +96,6 @@ async fn a_missing_or_unfit_file_is_named_by_field_before_anything_is_sent() {
 async fn a_file_of_unknown_type_is_not_refused_for_its_type() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");
-    // A picture that neither its name nor its first bytes identify.
     for file in [File::bytes("picture", "?"), File::bytes("picture.bin", "?")] {
         let with_file = inputs().file("input_image", file);
         client.model(MODEL).run(with_file).quickly().await.expect("it may be an image");

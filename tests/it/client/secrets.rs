@@ -17,10 +17,8 @@ use super::on_the_service::{MODEL, builder_of, start};
 use super::{IMAGE, Quickly, built, inputs, quick};
 use inferstore_wire::{Server, response};
 
-/// Secret of a presigned target that a service or a store could repeat.
 const PLANTED_SECRET: &str = "planted-signature-27c0";
 
-/// Everything printed, with its origin.
 #[derive(Default)]
 struct Surfaces(Vec<(String, String)>);
 
@@ -70,7 +68,6 @@ async fn no_surface_shows_a_planted_secret() {
     surfaces.add("tasks", &client.tasks());
     surfaces.add("run", &client.model(MODEL).run(inputs()));
 
-    // Successful uploads, and failing ones with every message that quotes their target.
     let file = || File::bytes("a.png", vec![7_u8; 64]);
     let uploaded = client.folder("samples").upload(file()).await.expect("it is uploaded");
     surfaces.add("upload", &uploaded);
@@ -91,7 +88,6 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("run error", &error);
         controls.clear_faults();
     }
-    // An unreadable presign response with all its secrets in the body.
     let half =
         format!(r#"{{"status":"success","data":{{"endpoint":"https://b/?X-Amz-Signature={PLANTED_SECRET}"#);
     for fault in [Fault::status(200).body("application/json", half), Fault::cut_body(400)] {
@@ -100,7 +96,6 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("presign error", &error);
         controls.clear_faults();
     }
-    // A service that echoes its requests.
     for status in
         ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Oops", "502 Bad Gateway", "200 OK"]
     {
@@ -112,14 +107,12 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("echo", &client.balance().await.expect_err("it is a failure"));
         surfaces.add_error("echo of a create", &create_unchecked(&client).await);
     }
-    // No listener, and keys that cannot be sent.
     let absent = built(quick("http://127.0.0.1:9/api/v1", key));
     surfaces.add_error("absent", &absent.balance().await.expect_err("there is no listener"));
     let broken = Client::new(service.base_url(), format!("{key}\nx"));
     surfaces.add_error("broken key", &broken.expect_err("it cannot be sent"));
     let insecure = Client::new("http://host.example/api/v1", key);
     surfaces.add_error("insecure", &insecure.expect_err("the key would be readable"));
-    // A signed URL as an invalid input.
     let signed = format!("https://files.example/a?X-Amz-Signature={PLANTED_SECRET}");
     let wrong = Inputs::new().set("template", &signed).set("input_image", 5).set("angle", &signed);
     let error = client.model(MODEL).run(wrong).quickly().await.expect_err("it does not fit");
@@ -140,7 +133,6 @@ async fn create_unchecked(client: &Client) -> Error {
     unchecked.start().await.expect_err("it is a failure")
 }
 
-/// Collects the signatures and policies of the issued targets.
 #[derive(Clone, Default)]
 struct Issued(Arc<Mutex<Vec<String>>>);
 
@@ -178,7 +170,6 @@ impl Middleware for Issued {
     }
 }
 
-/// Log in memory, of the thread that made it.
 #[derive(Clone)]
 struct Log {
     text: Arc<Mutex<Vec<u8>>>,

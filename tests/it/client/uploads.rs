@@ -10,7 +10,6 @@ use super::on_the_service::{MODEL, start, success};
 use super::{Quickly, built, inputs, quick};
 use inferstore_wire::{Server, response};
 
-/// Largest file that is uploaded as a form.
 const FORM: usize = 5_242_880;
 
 #[tokio::test]

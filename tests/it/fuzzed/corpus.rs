@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the entries of a target, sorted by name.
 pub(super) fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

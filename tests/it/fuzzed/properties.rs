@@ -80,7 +80,6 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn changed(mut bytes: Vec<u8>, changes: &[Change], kept: &[(String, Vec<u8>)]) -> Vec<u8> {
     for change in changes {
-        // One past the end is a valid position, too.
         let at = |place: &Index| place.index(bytes.len() + 1);
         let part = |from: &Index, to: &Index| {
             at(from).min(at(to))..at(from).max(at(to)).min(at(from).min(at(to)) + 64)
@@ -110,7 +109,6 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change], kept: &[(String, Vec<u8>)]) -
     bytes
 }
 
-/// Runs `PROPTEST_CASES` mutations.
 fn mutations_hold(name: &str) {
     let kept = kept(name);
     let target: Target = TARGETS.iter().find(|(known, _)| *known == name).expect("a target has this name").1;

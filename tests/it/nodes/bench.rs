@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 
 use crate::client::Quickly;
 
-/// Short, so that tests do not wait long for a lease expiry.
 pub(crate) const LEASE: Duration = Duration::from_millis(900);
 pub(crate) const PUBLISHER: &str = "ada";
 
@@ -68,7 +67,6 @@ impl Bench {
         Node { stop: Some(stop), running }
     }
 
-    /// Runs a model to its end. Returns the output, or the message of the failure.
     pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
         let run = async { self.client.model(model).run(inputs).quickly().await };
         let ran = tokio::time::timeout(Duration::from_mins(1), run).await;
@@ -83,7 +81,6 @@ impl Bench {
         self.client.download(url).bytes().await.expect("the object store answers").to_vec()
     }
 
-    /// Returns the earnings of the publisher, after checking all books.
     pub(crate) async fn earned(&self) -> String {
         let audit = self.service.audit().await.expect("the books can be read");
         assert_eq!(audit.faults, Vec::<String>::new());
@@ -95,7 +92,6 @@ impl Bench {
 }
 
 impl Node {
-    /// Shuts the node down gracefully.
     pub(crate) async fn stop(mut self) -> Result<(), inferstore_node::Error> {
         drop(self.stop.take());
         self.running.await.expect("the node does not crash")

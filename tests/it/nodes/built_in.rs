@@ -13,7 +13,6 @@ use crate::client::on_the_service::audited;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_model-worker");
 
-/// Starts a service whose built-in models run in processes of their own.
 pub(crate) async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client) {
     let mut config = Config::ephemeral();
     config.model_process = Some(vec![PROGRAM.into()]);
@@ -24,7 +23,6 @@ pub(crate) async fn start(change: impl FnOnce(&mut Config)) -> (Service, Client)
     (service, client)
 }
 
-/// Returns a bitmap of a bright disk on a dark ground.
 pub(crate) fn picture(side: usize) -> File {
     let mut bytes = vec![b'B', b'M'];
     let row = (3 * side).next_multiple_of(4);
@@ -50,12 +48,10 @@ pub(crate) fn picture(side: usize) -> File {
     File::bytes("disk.bmp", bytes).with_mime("image/bmp")
 }
 
-/// Animated GIF of two pictures of one pixel.
 const VIDEO: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\
     !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0\
     !\xf9\x04\0\x0a\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
 
-/// Returns a valid input of every kind of the catalog.
 fn inputs() -> Vec<(&'static str, Inputs)> {
     let input = |kind: KindSchemas| {
         let values = kind.legal_inputs().swap_remove(0);

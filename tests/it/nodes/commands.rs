@@ -113,7 +113,6 @@ async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     // The second node may claim the task late.
     let bench = Bench::start_with(|config| config.lease_attempts = 1_000).await;
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
-    // A program that cannot be started.
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("program"), "").expect("the folder is ours");
     let broken = bench.node(&json!({ "steady": { "command": ["./program"], "folder": folder.path() } }));
@@ -142,7 +141,6 @@ async fn a_node_whose_program_is_gone_leases_no_task() {
         let run = bench.client.model("steady").run(Inputs::new());
         async move { run.quickly().await }
     });
-    // Several rounds of a slot that is not ready.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let program = folder.path().join("program");
     std::fs::write(&program, "#!/bin/sh\necho '{\"output\": \"done\"}'\n").expect("the folder is ours");
@@ -158,7 +156,6 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
     let bench = Bench::start().await;
     let notes = tempfile::tempdir().expect("a temporary folder");
     let note = |name: &str| notes.path().join(name);
-    // Starts a child process that would outlive the run, and records the child and the folder.
     let script = |name: &str, end: &str| {
         let note = note(name).display().to_string();
         shell(&format!(
@@ -187,7 +184,6 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
     assert!(ended.contains("key"), "{ended}");
 }
 
-/// Waits until the recorded process and folder are gone.
 async fn is_gone(note: &Path) {
     let text = std::fs::read_to_string(note).expect("the run has noted it");
     let (process, folder) = text.trim().split_once(' ').expect("a process and a folder");

@@ -15,7 +15,6 @@ async fn text_of(task: &Task) -> String {
     task.logs().await.expect("the service answers").text.expect("there is a text")
 }
 
-/// Reads the log until it has this text.
 async fn logged(task: &Task, expected: &str) {
     until("the node sends its log", || async { text_of(task).await == expected }).await;
 }
@@ -44,7 +43,6 @@ async fn the_log_of_a_command_is_read_while_it_runs_and_afterwards() {
     assert_eq!(text_of(&task).await, "loading the weights\ntile 3 of 12\u{7}", "as it was written");
     assert_eq!(bench.download(&outcome.output["output"]).await, b"x\n");
 
-    // Nobody else reads it.
     bench.service.add_account("eve", Scope::Personal).await.expect("the name is free");
     let key = bench.service.add_key("eve").await.expect("the account is there");
     let other = Client::new(bench.service.base_url(), key).expect("the address is right");
@@ -59,7 +57,6 @@ async fn the_log_of_a_task_has_no_line_of_another_task_of_the_same_worker() {
     let input = json!({ "say": { "type": "string", "required": true, "position": 0 } });
     bench.publish("echo", input, json!({ "said": { "type": "string", "position": 0 } })).await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Each run waits until its log was read.
     let script = r#"
         echo '{"ready": true}'
         while read line; do

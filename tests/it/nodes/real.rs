@@ -33,7 +33,6 @@ fn opencv(line: &str, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// Writes a bitmap of a white square on black.
 fn square(folder: &Path) -> PathBuf {
     let bright = |at: usize| (16..48).contains(&(at % 64)) && (16..48).contains(&(at / 64));
     let mut bytes = b"P5 64 64 255\n".to_vec();
@@ -43,7 +42,6 @@ fn square(folder: &Path) -> PathBuf {
     file
 }
 
-/// Asserts that a picture shows the outline of the square: lines at its edges, nothing elsewhere.
 async fn shows_the_outline(bench: &Bench, url: &Value, folder: &Path) {
     let file = folder.join("edges.png");
     std::fs::write(&file, bench.download(url).await).expect("the folder is ours");
@@ -72,7 +70,6 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
         "command": [python("mlserver"), example("edge-map").join("edge_map.py")],
         "seconds": 60, "memory_mib": 4096
     });
-    // One program serves two models.
     let node = bench.node(&json!({ "edge-map": command, "video-edges": command }));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let inputs = Inputs::new().file("input", square(folder.path())).set("threshold", 100);
@@ -94,7 +91,6 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
                 codec=int(v.get(cv2.CAP_PROP_FOURCC)).to_bytes(4,'little').decode(); print(n, p.shape, p.max() > 128, codec)";
     assert_eq!(opencv(line, &[&edges]), "12 (240, 320, 3) True VP90", "browsers play VP9");
 
-    // A file that is no picture fails with the last line of the program.
     let text = folder.path().join("text.png");
     std::fs::write(&text, "no picture").expect("the folder is ours");
     let inputs = Inputs::new().file("input", text).set("threshold", 100);
@@ -111,7 +107,6 @@ async fn a_model_behind_mlserver_is_run_over_the_open_inference_protocol() {
     outputs["pixels"] = json!({ "type": "int", "position": 1 });
     bench.publish("edges", inputs, outputs).await;
     let port = free_port();
-    // The node starts first, and waits until the server is ready.
     let server = format!("http://127.0.0.1:{port}");
     let node = bench.node(&json!({ "edges": { "open_inference": server, "server_model": "edge-map" } }));
     let mut mlserver = Command::new(python("mlserver").with_file_name("mlserver"));

@@ -27,7 +27,6 @@ fn python(line: &str, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// Writes matplotlib's portrait in daylight and at night, another background, and a video.
 fn inputs(folder: &Path) {
     let line = "import sys,cv2,numpy as np,matplotlib as m; f=sys.argv[1]; \
         p=cv2.imread(m.get_data_path()+'/sample_data/grace_hopper.jpg'); p=cv2.resize(p,(320,376)); \
@@ -118,7 +117,6 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     ten_seconds_of_video_become_ten_seconds_of_edges(&bench, scratch.path()).await;
     enlargements_keep_to_the_picture(&bench, scratch.path()).await;
 
-    // A file that is no picture fails with a reason, and the node continues.
     let text = file("text.png");
     std::fs::write(&text, "no picture").expect("the folder is ours");
     let message =
@@ -131,8 +129,6 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     ended.expect("the node does not crash").expect("the node ends in order");
 }
 
-/// Runs both enlargements several times concurrently: each output shows the picture, like plain scaling, even
-/// if the allocator overwrites freed memory.
 async fn enlargements_keep_to_the_picture(bench: &Bench, folder: &Path) {
     const LEAST_DECIBELS: f64 = 20.0;
     let small = folder.join("small.png");
@@ -189,8 +185,6 @@ while True:
 print(count, *(int(video.get(of)) for of in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)),
     video.get(cv2.CAP_PROP_FPS), int(right), int(video.get(cv2.CAP_PROP_FOURCC)).to_bytes(4, 'little').decode())";
 
-/// Runs an MP4 of ten seconds through the service and the node: the output plays, and no picture is lost, repeated
-/// or out of place.
 async fn ten_seconds_of_video_become_ten_seconds_of_edges(bench: &Bench, folder: &Path) {
     let [video, edges] = ["ten-seconds.mp4", "ten-seconds-of-edges.mp4"].map(|name| folder.join(name));
     python(MAKE_VIDEO, &[&video]);

@@ -50,7 +50,6 @@ async fn a_search_finds_a_part_of_the_name_or_of_the_description_in_any_case() {
         ("carte postale", vec!["carte-postale"]),
         ("de L'ÉTÉ", vec!["carte-postale"]),
         ("background_re", vec!["background-replacement", "background-removal"]),
-        // Special characters match only themselves.
         ("%", vec![]),
         ("color%extraction", vec![]),
         ("color.extraction", vec![]),
@@ -108,7 +107,6 @@ async fn times_order_as_they_say() {
         let record = record(&caller, &id).await;
         stamps.push((record["created_at"].clone(), record["updated_at"].clone(), id));
     }
-    // Timestamps of one format compare as texts.
     let text = |value: &Value| value.as_str().expect("a stamp").to_owned();
     let mut by_creation = stamps.clone();
     by_creation.sort_by_key(|(created, ..)| text(created));
@@ -297,7 +295,6 @@ async fn the_page_about_pictures_shows_each_model_with_its_time() {
     }
 }
 
-/// Formats a model: its function, inputs and outputs, its largest picture and its price.
 fn row(model: &Value, version: &Value) -> String {
     let parameters = |format: &str| {
         let parameters = version[format].as_object().expect("a format");

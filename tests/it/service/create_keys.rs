@@ -72,7 +72,6 @@ async fn a_key_with_another_model_or_other_inputs_is_refused() {
         (&*paths()[0], &other),
         (&paths()[1], &other),
         ("/api-key/model/haze-removal/task", &image),
-        // The key is checked before model and inputs.
         ("/api-key/model/no-such-model/task", &an_input()),
         (&paths()[0], &json!({})),
     ] {
@@ -133,7 +132,6 @@ async fn a_key_is_1_to_255_visible_characters_of_ascii_sent_once() {
         assert!(refused.refusal(400).contains("1 to 255 visible ASCII characters"), "{bad:?}: {refused:?}");
     }
     assert_eq!(total(&caller).await, 3);
-    // Authentication comes first.
     send(&caller.with_key(None), path, &[""], an_input().to_string()).await.refusal(401);
 }
 

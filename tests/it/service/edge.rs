@@ -14,7 +14,6 @@ fn method(operation: Operation) -> Method {
     operation.method.to_uppercase().parse().expect("a method")
 }
 
-/// Returns the example requests of the document; inputs of a task are those of an existing model.
 fn examples(operation: Operation) -> Vec<Odd<'static>> {
     let bodies: Vec<Value> = match operation.request() {
         Some(_) if operation.id().starts_with("createTask") => vec![an_input()],
@@ -33,7 +32,6 @@ async fn every_operation_of_the_document_is_served() {
     let mut config = Config::ephemeral();
     config.owners_manage_keys = Some(true);
     let (service, caller) = start_with(config).await;
-    // Organization of an example.
     service.add_account("city-lab", Scope::Organization).await.expect("the account is new");
     service.add_member("city-lab", "demo").await.expect("both are there");
     let key = caller.post("/api-key/keys", &json!({ "name": "to be revoked" })).await;
@@ -156,7 +154,6 @@ async fn a_missing_and_a_wrong_key_are_refused_alike_on_every_operation() {
     for operation in operations() {
         let path = filled(operation.path, "no-such-thing");
         for key in keys {
-            // The body does not matter: nothing is read without authentication.
             let odd = Odd { body: Some(b"{".to_vec()), ..Odd::default() };
             let answer = caller.with_key(key).send(method(operation), &path, odd).await;
             messages.insert(answer.refusal(401).to_owned());

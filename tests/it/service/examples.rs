@@ -15,7 +15,6 @@ use crate::support::caller::{Answer, Caller, Odd};
 
 const PNG: &[u8] = include_bytes!("../../fuzz/corpus/pictures/rgb.png");
 
-/// Fields that differ between records or installations.
 const VARIABLE: &[&str] = &[
     "id",
     "task_id",
@@ -34,7 +33,6 @@ const VARIABLE: &[&str] = &[
     "key",
 ];
 
-/// Returns every example of a JSON response, with its operation and name.
 fn examples() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
     operations().flat_map(|operation| {
         operation.responses().flat_map(move |(_, content)| {
@@ -81,7 +79,6 @@ impl Compared {
             (Value::String(shown), Value::String(text)) if field == "endpoint" => {
                 names_of_query(shown) == names_of_query(text)
             }
-            // Samples of files are at the address of the object store.
             (Value::String(shown), Value::String(text)) if field == "samples" => {
                 shown.rsplit_once("/samples/").map_or(&**shown, |(_, name)| name)
                     == text.rsplit_once("/samples/").map_or(&**text, |(_, name)| name)
@@ -268,7 +265,6 @@ async fn compare_outages(compared: &mut Compared, service: &Service, caller: &Ca
         compared.with("getBalance", example, &Caller::first(&full).get("/api-key/balance").await);
         drop(held);
     }
-    // The database fails during a create.
     let database = rusqlite::Connection::open(service.data_folder().join("inferstore.db"));
     let drop = "ALTER TABLE tasks RENAME TO lost_tasks";
     database.and_then(|database| database.execute(drop, [])).expect("the table is renamed");

@@ -12,7 +12,6 @@ use crate::support::deployment::Deployment;
 
 const KEYS: &str = "/api-key/keys";
 
-/// Starts a service whose accounts manage their keys.
 async fn start_managed() -> (Deployment, Caller) {
     let mut config = Config::ephemeral();
     config.owners_manage_keys = Some(true);
@@ -27,7 +26,6 @@ async fn revoke(caller: &Caller, id: &str) -> Answer {
     caller.delete(&format!("{KEYS}/{id}")).await
 }
 
-/// Returns the identifier of a new key, and a caller with it.
 async fn with_new_key(caller: &Caller, new: &Value) -> (String, Caller) {
     let answer = caller.post(KEYS, new).await;
     let [id, key] = ["id", "key"].map(|field| answer.data()[field].as_str().expect("it is text").to_owned());
@@ -57,7 +55,6 @@ async fn an_account_makes_a_key_with_rules_and_revokes_it_at_once() {
     service.until_all(|| async { made.get("/api-key/balance").await.status == 401 }).await;
     assert!(caller.get(KEYS).await.data()["records"][0]["revoked_at"].is_string());
     assert!(revoke(&caller, &id).await.refusal(404).contains("no valid key"), "once");
-    // The name is free again.
     create(&caller, "the nightly job").await.data();
 }
 
@@ -89,7 +86,6 @@ async fn a_key_with_rules_makes_and_revokes_no_key() {
             assert!(refused.refusal(403).contains("use another key"), "{name}: {refused:?}");
         }
     }
-    // A name is no rule.
     let (_, named) = with_new_key(&caller, &json!({ "name": "named" })).await;
     revoke(&named, &victim).await.data();
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::start;
 
-/// Returns the descriptor that the document requires.
 fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
     let property = resolve(property);
     let mut reported = BTreeMap::new();
@@ -36,7 +35,6 @@ fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
     reported
 }
 
-/// Returns the declared descriptor in the same form.
 fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
     let mut reported = BTreeMap::from([("type", descriptor["type"].clone())]);
     if descriptor["type"] == "options" {

@@ -30,7 +30,6 @@ pub(super) async fn unfinished_request(service: &Service, key: &str) -> TcpStrea
     connection
 }
 
-/// Sends a request that must be rejected with this status. Returns the message.
 async fn refusal(caller: &Caller, status: u16) -> String {
     let response = caller.post(LIST, &json!({})).await;
     let message = response.refusal(status).to_owned();

@@ -21,10 +21,8 @@ use serde_json::{Value, json};
 use crate::support::caller::{Answer, Caller};
 use crate::support::deployment::Deployment;
 
-/// Model with a price of 0.05 that takes one file.
 const MODEL: &str = "color-extraction";
 
-/// Starts a service, and a caller with the key of its first account.
 async fn start() -> (Deployment, Caller) {
     start_with(Config::ephemeral()).await
 }
@@ -37,7 +35,6 @@ async fn start_with(mut config: Config) -> (Deployment, Caller) {
     (service, caller)
 }
 
-/// Models besides the built-in ones with their publishers, in the order of publication.
 const FIXTURES: [(&str, &str); 6] = [
     ("atelier", include_str!("../../fixtures/models/pencil-sketch.json")),
     ("atelier", include_str!("../../fixtures/models/film-grain.json")),
@@ -47,7 +44,6 @@ const FIXTURES: [(&str, &str); 6] = [
     ("atelier", include_str!("../../fixtures/models/noise-study.json")),
 ];
 
-/// Starts a service with the models of an organization, `atelier`, and an unreleased one of the operator.
 async fn start_with_fixtures() -> (Deployment, Caller) {
     let (service, caller) = start().await;
     service.add_account("atelier", Scope::Organization).await.expect("the account is new");
@@ -67,7 +63,6 @@ async fn audited(service: &Deployment) {
     assert_eq!(audit.faults, Vec::<String>::new());
 }
 
-/// Refused requests, each with its status and its message; a snapshot holds them.
 #[derive(Default)]
 struct Refusals(String);
 

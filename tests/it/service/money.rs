@@ -11,7 +11,6 @@ fn money(text: &str) -> Money {
     text.parse().expect("an amount")
 }
 
-/// Makes a caller with an account of its own.
 pub(super) async fn with_account(
     service: &Deployment,
     first: &Caller,

@@ -55,7 +55,6 @@ async fn json_of_a_wrong_shape_is_refused() {
         json!({ "sort": "likes " }),
         json!({ "filter_by": {} }),
         json!({ "filter_by": "" }),
-        // An optional field is left out.
         json!({ "limit": null }),
         json!({ "offset": null }),
         json!({ "search": null }),
@@ -122,7 +121,6 @@ async fn json_that_is_nested_deeply_is_refused() {
                 assert!(matches!(answer.status, 400 | 413 | 422), "{path} {depth}: {answer:?}");
                 assert!(answer.refusal(answer.status).len() < 500);
             }
-            // Unknown fields are skipped at any depth.
             caller.post_text(LIST, format!("{{\"unknown\": {deep}}}")).await.data();
         }
     }

@@ -104,7 +104,6 @@ async fn a_picture_from_before_a_move_is_reachable_at_its_url() {
     assert!(reqwest_get(&picture).await.1.starts_with(b"\x89PNG"));
     service.shutdown().await;
 
-    // Restarted on another free port.
     let (service, caller) = start(config).await;
     let mut after = ended(&caller, &id).await;
     let moved = after["result"]["result"]["output_image"].take();

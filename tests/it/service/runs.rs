@@ -32,7 +32,6 @@ pub(super) async fn uploaded(client: &Client, name: &str, content: Vec<u8>) -> S
     client.folder("samples").upload(file).await.expect("the upload is accepted").download_url
 }
 
-/// Reads a task until it has ended, and checks the order of its statuses.
 pub(super) async fn ended(caller: &Caller, id: &str) -> Value {
     let mut stage = 0;
     let reading = async {

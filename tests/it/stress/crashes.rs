@@ -58,7 +58,6 @@ impl Noted {
     }
 }
 
-/// Returns inputs: a quarter of the items has equal inputs, a quarter has one of three files.
 fn item(number: usize) -> Inputs {
     match number % 4 {
         0 => inputs(),
@@ -112,7 +111,6 @@ impl Batch {
         child.stdout(Stdio::null()).spawn().expect("this program can be started")
     }
 
-    /// Kills the batch at times spread over its work. Returns the number of kills.
     async fn kill_often(&self, random: &mut fastrand::Rng) -> usize {
         // Each item has two lines. The last ones are left for the end.
         let mut moments: Vec<usize> = (0..KILLS).map(|_| random.usize(0..2 * ITEMS - 20)).collect();
@@ -147,12 +145,10 @@ fn the_child_runs_the_batch() {
     runtime.block_on(run_batch(&built(quick(base_url, key)), Path::new(&journal)));
 }
 
-/// Program as a user of the crate would write it.
 async fn run_batch(client: &Client, journal: &Path) {
     let Noted { mut prepared, created, .. } = Noted::read(journal);
     let file = OpenOptions::new().append(true).create(true).open(journal).expect("the journal can be opened");
     let file = Mutex::new(file);
-    // Ends a line cut by a kill.
     note_text(&file, "\n");
     client.tasks().claim(created.values());
     let left: Vec<_> = (0..ITEMS)

@@ -24,14 +24,11 @@ use super::{Intensity, tell};
 /// A write past the limit fails without ending the process.
 const LIMITED: &str = r#"trap '' XFSZ; exec "$@""#;
 
-/// No space from the start.
 const FULL: &str = r#"trap '' XFSZ; ulimit -f 0; exec "$@""#;
 
-/// File system of its own, which others see below `/proc`.
 const SMALL: &str = r#"exec unshare --user --map-root-user --mount sh -c \
     'mount -t tmpfs -o size=64m none "$2" && exec "$@"' sh "$@""#;
 
-/// Runs as a user to whom file permissions apply.
 fn bound_by_permissions() -> &'static str {
     let mine = tempfile::tempfile().and_then(|file| file.metadata()).expect("a file");
     // File permissions do not apply to root, so it drops that capability.
@@ -48,7 +45,6 @@ enum Disk {
 }
 
 impl Disk {
-    /// Leaves this much space; a limit leaves it to each file.
     fn fill(&self, room: u64) {
         match self {
             Self::Limited(service) => limit(*service, Some(room)),
@@ -122,7 +118,6 @@ async fn the_same_holds_on_a_small_file_system() {
     tell(&format!("a small file system: {}", crowd.figures()));
 }
 
-/// Responses to many callers while the disk was full.
 #[derive(Default)]
 struct Crowd {
     created: BTreeSet<String>,
@@ -131,7 +126,6 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Callers create and upload while space decreases, is exhausted, and returns.
     async fn fill_and_empty(caller: &Caller, disk: &Disk) -> Self {
         let intensity = Intensity::of_this_run();
         let (mut random, rounds) = (intensity.random(), intensity.times(3, 60));
@@ -152,7 +146,6 @@ impl Crowd {
             if let (Disk::Limited(_), 0) = (disk, room) {
                 assert_eq!(crowd.refused - before, 13, "nothing can be written, so everything is refused");
             }
-            // Reading needs no space.
             for path in ["/api-key/balance", "/api-key/task/histories", "/api-key/storage/upload/documents"] {
                 caller.data(path).await;
             }
@@ -189,7 +182,6 @@ impl Crowd {
         }
     }
 
-    /// Checks that exactly the acknowledged writes exist, and that every task ends.
     async fn check(&self, caller: &Caller) {
         let ended = async {
             loop {
@@ -223,14 +215,12 @@ impl Crowd {
     }
 }
 
-/// Creates a task. `None`: rejected for lack of space.
 async fn create(caller: &Caller, input: &str) -> Option<String> {
     let path = "/api-key/model/color-extraction/task";
     let answer = caller.call(Method::POST, path, Some(json!({ "input": input }))).await;
     reported(answer).map(|data| data["data"].as_str().expect("an identifier").to_owned())
 }
 
-/// Uploads a file and returns its URL. `None`: rejected for lack of space.
 async fn store(caller: &Caller, name: &str, content: &[u8]) -> Option<String> {
     let target = target(caller, name, content.len()).await?;
     send(caller, &target, content).await
@@ -269,7 +259,6 @@ async fn a_folder_without_write_permission_is_named_and_left_unchanged() {
         assert!(said.contains("let the user of the service write to the data folder"), "{said}");
     };
 
-    // Before the first start, and with a file instead of the folder.
     set_mode(outer.path(), 0o555);
     is_named(&start.failure());
     set_mode(outer.path(), 0o755);
@@ -277,7 +266,6 @@ async fn a_folder_without_write_permission_is_named_and_left_unchanged() {
     is_named(&start.failure());
     fs::remove_file(&folder).expect("it is there");
 
-    // At runtime: operations that need only the database continue.
     let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let mut crowd = Crowd::default();
@@ -292,7 +280,6 @@ async fn a_folder_without_write_permission_is_named_and_left_unchanged() {
     }
     is_named(&process.end_having_complained());
 
-    // With all content.
     for mode in [[0o555, 0o444], [0o755, 0o644]] {
         set_all_modes(&folder, mode);
         if mode[0] == 0o555 {

@@ -18,7 +18,6 @@ impl Intensity {
         Self { seed, hard: true }
     }
 
-    /// Returns the number of repetitions: few in every run of the tests, many in a stress run.
     pub(crate) fn times<Number>(self, little: Number, much: Number) -> Number {
         if self.hard { much } else { little }
     }
@@ -28,7 +27,6 @@ impl Intensity {
     }
 }
 
-/// Prints a figure of the run, for `cargo xtask stress`.
 #[expect(clippy::print_stdout, reason = "cargo shows it when it is asked for")]
 pub(crate) fn tell(what: &str) {
     println!("tried: {what}");

@@ -63,7 +63,6 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     killer.join().expect("the killer does not panic");
     assert!(succeeded > failed, "{succeeded} tasks ended well and {failed} failed");
 
-    // Every task has ended, and only successful ones were paid.
     let balance = client.balance().await.expect("the service answers");
     let price = client.model("image-to-anime").cost().await.expect("the service answers").cost;
     let price: f64 = price.expect("it has a price").to_string().parse().expect("a number");
@@ -82,7 +81,6 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     ));
 }
 
-/// Kills processes of the program during runs, this many times.
 fn kill(program: &Path, kills: usize, mut random: fastrand::Rng) {
     let mut killed = 0;
     while killed < kills {
@@ -96,7 +94,6 @@ fn kill(program: &Path, kills: usize, mut random: fastrand::Rng) {
     }
 }
 
-/// Returns true if a process computes instead of waiting for a line.
 fn is_busy(process: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && line.contains('R'))

@@ -14,7 +14,6 @@ use crate::client::on_the_service::{MODEL, audited, client_of, start, success};
 use crate::client::{Quickly, built, inputs, quick};
 use crate::support::deployment::Deployment;
 
-/// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
 const CROWD: usize = 64;
@@ -41,7 +40,6 @@ async fn concurrent_creates_of_two_keys_spend_the_balance_exactly() {
     tell(&format!("{} crowds of {CROWD} creates: {covered} covered, none overspent", 2 * rounds));
 }
 
-/// Account whose callers have a key each.
 struct Account(Vec<Client>);
 
 impl Account {
@@ -59,7 +57,6 @@ impl Account {
         Self(callers)
     }
 
-    /// Creates concurrently until the balance is spent. Returns the number of created tasks.
     async fn spend_it_all(&self, otherwise: InsufficientBalance, affordable: i64) -> i64 {
         let creates = (0..CROWD).map(|number| {
             let model = self.0[number % self.0.len()].model(MODEL);
@@ -93,8 +90,7 @@ impl Account {
         covered
     }
 
-    /// Cancels each task by both callers concurrently: one succeeds, and the price is refunded once, to its
-    /// purse.
+    /// Cancels each task by both callers at once: one succeeds, and the price is refunded once, to its purse.
     async fn get_it_back(&self, paid: i64, free: i64) {
         let queued = self.statuses().await.into_iter().filter(|(_, status)| *status == TaskStatus::InQueue);
         let cancels = queued.map(|(id, _)| {
@@ -122,7 +118,6 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_is_reported() {
     let rounds = Intensity::of_this_run().times(150, 5_000);
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");
-    // Enough for all tasks.
     let credit = Credit::Paid(Money::from_smallest(i64::from(rounds) * PRICE));
     controls.credit("demo", credit).await.expect("credited");
     let before = spendable(&client).await;
@@ -175,7 +170,6 @@ async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     (canceled, charged)
 }
 
-/// Returns the spendable balance in billionths.
 async fn spendable(client: &Client) -> i64 {
     let reported = client.balance().await.expect("it is reported");
     let amounts = [reported.balance, reported.free_balance].into_iter().flatten();

@@ -8,18 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-/// Arguments of a service: folder, ports and settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) ports: [u16; 2],
     /// Shell command that starts the service: `"$@"`, or a wrapper around it.
     pub(crate) by: &'a str,
-    /// Settings, as listed in the program.
     pub(crate) settings: &'a [String],
 }
 
-/// Starts the service without a wrapper.
 pub(crate) const PLAIN: &str = r#"exec "$@""#;
 
 impl<'a> Start<'a> {
@@ -73,7 +70,6 @@ impl<'a> Start<'a> {
         })
     }
 
-    /// Starts the service and kills it after this time, ready or not.
     pub(crate) fn and_kill_after(&self, moment: Duration) {
         let mut child = self.spawn(Stdio::inherit());
         std::thread::sleep(moment);
@@ -89,17 +85,14 @@ pub(crate) struct Process {
     complaints: Option<Complaints>,
     pub(crate) base_url: String,
     pub(crate) api_key: String,
-    /// Keys of a second account and of a node, if the settings ask for nodes.
     pub(crate) further_keys: Vec<String>,
 }
 
 impl Process {
-    /// Returns the standard error so far: logged errors and panics.
     pub(crate) fn complaints(&self) -> String {
         self.complaints.as_ref().map(Complaints::so_far).unwrap_or_default()
     }
 
-    /// Returns the peak memory of the process in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
@@ -108,7 +101,6 @@ impl Process {
         kibibytes * 1024
     }
 
-    /// Returns the number of open files and sockets of the process.
     pub(crate) fn handles(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the process runs").count()
     }
@@ -123,7 +115,6 @@ impl Process {
         assert_eq!(self.end_having_complained(), "", "the service complained");
     }
 
-    /// Shuts the process down gracefully, and returns its standard error.
     pub(crate) fn end_having_complained(mut self) -> String {
         drop(self.input.take());
         let status = self.child.wait().expect("the process ends");

@@ -6,10 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Timeout that only a hanging test reaches.
 pub(crate) const BACKSTOP: Duration = Duration::from_mins(1);
 
-/// Response before the service closed the connection.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -28,7 +26,6 @@ impl Reply {
     }
 }
 
-/// Splits a URL of ours into host with port, and the rest.
 pub(crate) fn split(url: &str) -> (&str, &str) {
     let rest = url.strip_prefix("http://").expect("the service speaks plain HTTP here");
     rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))

@@ -84,7 +84,6 @@ fn start(service: &Service, folder: &Path) -> Child {
     child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("this program can be started")
 }
 
-/// Returns the peak memory of a process; 0 if the system does not report it.
 fn peak_memory(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -14,12 +14,10 @@ use crate::client::{Quickly, TEST_DEADLINE, built, inputs, quick_retry};
 
 const SIDE_BY_SIDE: u32 = 10;
 
-/// Tolerance on a busy machine; a missed deadline is a multiple.
 const GENEROUS: Duration = Duration::from_secs(5);
 
 const SHARE: f64 = 0.2;
 
-/// Makes a fifth of all requests fail, in many ways.
 fn add_faults(controls: &Controls) {
     let half = r#"{"status":"success","message":"ok","data":{"#;
     let everywhere = [
@@ -49,7 +47,6 @@ fn persistent(service: &Service) -> Client {
     built(builder_of(service).settings(|settings| settings.retry = retry))
 }
 
-/// Runs several callers concurrently, and collects their results.
 async fn side_by_side<Job, Done>(runs: u32, job: Job) -> Vec<Done::Output>
 where
     Job: Fn(u32) -> Done + Clone + Send + 'static,
@@ -72,7 +69,6 @@ where
     done
 }
 
-/// Returns the share of failed requests among the last 10,000, which the journal keeps.
 fn share_of_faults(controls: &Controls) -> f64 {
     let journal = controls.journal();
     let met = journal.iter().filter(|entry| entry.fault.is_some()).count();
@@ -105,7 +101,6 @@ async fn runs_under_twenty_percent_faults_end_right_and_are_billed_once() {
     .await;
     let share = share_of_faults(&controls);
     assert!(share > SHARE - 0.05, "only {share:.2} of the requests went wrong");
-    // Each run has its task, and there are no others.
     let stored = stored(&controls, &auditor).await;
     assert!(stored.iter().all(|task| task.status == "success"), "some did not succeed");
     let stored: BTreeSet<_> = stored.into_iter().map(|task| (task.id, task.image)).collect();
@@ -120,7 +115,6 @@ async fn runs_under_twenty_percent_faults_end_right_and_are_billed_once() {
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
-/// Result of a run that could not end, as its caller sees it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reported {
     NotCreated,

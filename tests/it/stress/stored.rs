@@ -7,7 +7,6 @@ use crate::client::on_the_service::tasks;
 
 pub(crate) struct Stored {
     pub(crate) id: String,
-    /// Input picture, which identifies the create.
     pub(crate) image: String,
     pub(crate) status: String,
 }
@@ -16,7 +15,6 @@ pub(crate) fn image(number: u32) -> String {
     format!("https://files.example/{number}.png")
 }
 
-/// Clears all faults and reads all tasks.
 pub(crate) async fn stored(controls: &Controls, auditor: &Client) -> Vec<Stored> {
     controls.clear_faults();
     let records = auditor.tasks().list().try_collect().await.expect("they are listed");

@@ -17,7 +17,6 @@ pub(crate) struct Caller {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
-    /// Null without a body.
     pub(crate) body: Value,
 }
 
@@ -27,14 +26,12 @@ impl Answer {
         &self.body["data"]
     }
 
-    /// Returns the message of a rejection with this status.
     pub(crate) fn refusal(&self, status: u16) -> &str {
         assert_eq!(self.status, status, "{self:?}");
         self.body["message"].as_str().expect("a refusal has a message")
     }
 }
 
-/// Unusual parts of a request: further headers, or a raw body.
 #[derive(Default)]
 pub(crate) struct Odd<'a> {
     pub(crate) headers: Vec<(&'a str, &'a str)>,
@@ -42,7 +39,6 @@ pub(crate) struct Odd<'a> {
 }
 
 impl Caller {
-    /// Makes a caller with the key of the first account.
     pub(crate) fn first(service: &Service) -> Self {
         Self::of(service, service.api_key())
     }
@@ -51,7 +47,6 @@ impl Caller {
         Self::at(service.base_url(), key)
     }
 
-    /// Makes a caller of a service in another process.
     pub(crate) fn at(base_url: &str, key: Option<&str>) -> Self {
         // From the API crate, which has chosen the TLS library.
         let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
@@ -66,7 +61,6 @@ impl Caller {
         Self { key: key.map(str::to_owned), ..self.clone() }
     }
 
-    /// Returns the HTTP client, for addresses outside the API.
     pub(crate) fn http(&self) -> &reqwest::Client {
         &self.http
     }
@@ -88,7 +82,6 @@ impl Caller {
         self.send(Method::POST, path, Odd { headers, body: Some(body.into()) }).await
     }
 
-    /// Sends any request, and validates the response.
     pub(crate) async fn send(&self, method: Method, path: &str, odd: Odd<'_>) -> Answer {
         let mut request = self.http.request(method.clone(), format!("{}{path}", self.base_url));
         if let Some(key) = &self.key {
@@ -149,7 +142,6 @@ async fn judged(method: &Method, path: &str, response: Response) -> Answer {
     Answer { status: status.as_u16(), headers, body }
 }
 
-/// Returns the schema of a response, by its exact status or its class.
 fn schema_of(operation: Operation, status: u16) -> Value {
     let class = format!("{}XX", status / 100);
     let find = |wanted: &str| operation.responses().find(|(code, _)| *code == wanted);
@@ -158,7 +150,6 @@ fn schema_of(operation: Operation, status: u16) -> Value {
     content["schema"].clone()
 }
 
-/// Fills the parameters of a path template.
 pub(crate) fn filled(template: &str, value: &str) -> String {
     template
         .split('/')

@@ -16,10 +16,8 @@ use tempfile::TempDir;
 
 pub(crate) const PROCESSES: usize = 3;
 
-/// Fixed, so that all processes know the key.
 pub(crate) const API_KEY: &str = "isk_cluster_test";
 
-/// Timeout of a start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Clone)]
@@ -30,7 +28,6 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// Returns the engines of the environment, if any.
     pub(crate) fn of_this_run() -> Option<Self> {
         let postgres = env::var("INFERSTORE_TEST_CLUSTER").ok()?;
         Some(Self { postgres, objects: variable("INFERSTORE_TEST_OBJECTS") })
@@ -47,7 +44,6 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; .ci/cluster sets it"))
 }
 
-/// Runs an SQL statement, and returns its rows as lines.
 pub(crate) fn query(database: &str, sql: &str) -> String {
     let output = Command::new("psql").args([database, "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql]).output();
     let output = output.expect("these tests need psql");
@@ -67,13 +63,11 @@ fn port() -> u16 {
     }
 }
 
-/// Running processes and their load balancer. Dropping it ends them.
 pub(crate) struct Cluster {
     folder: TempDir,
     pub(crate) database: String,
     objects: String,
     settings: Vec<String>,
-    /// Ports of the API and of object storage, by process.
     ports: [[u16; 2]; PROCESSES],
     processes: [Option<Child>; PROCESSES],
     balancer: Option<Child>,
@@ -82,7 +76,6 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the processes with these additional arguments.
     pub(crate) fn start(engines: &Engines, settings: &[String]) -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let name = format!("it_{}_{}", id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -116,7 +109,6 @@ impl Cluster {
 
     fn spawn(&self, number: usize) -> Child {
         let [api, storage] = self.ports[number].map(|port| port.to_string());
-        // Beside the binaries of these tests.
         let program = Path::new(env!("CARGO_BIN_EXE_service-under-test")).with_file_name("inferstore");
         Command::new(&program)
             .args(["serve", "--ready-json", "--no-console", "--port", &api, "--storage-port", &storage])
@@ -133,7 +125,6 @@ impl Cluster {
             .unwrap_or_else(|cause| panic!("{}: {cause}; .ci/cluster builds it", program.display()))
     }
 
-    /// Kills a process with SIGKILL, and starts it again until the start succeeds.
     pub(crate) fn kill_and_restart(&mut self, number: usize) {
         self.kill(number);
         let began = Instant::now();
@@ -150,7 +141,6 @@ impl Cluster {
         }
     }
 
-    /// Pauses a process, which keeps its connections and locks.
     pub(crate) fn pause(&self, number: usize, time: Duration) {
         let Some(process) = &self.processes[number] else { return };
         let signal = |signal: &str| {
@@ -175,7 +165,6 @@ impl Cluster {
         (0..PROCESSES).filter(|number| has_ended(&mut self.processes[*number])).collect()
     }
 
-    /// Returns the log of a process, over all restarts.
     pub(crate) fn log(&self, number: usize) -> String {
         fs::read_to_string(self.log_file(number)).unwrap_or_default()
     }
@@ -216,7 +205,6 @@ fn append(path: &Path) -> File {
     OpenOptions::new().append(true).create(true).open(path).expect("the folder is ours")
 }
 
-/// Waits for the ready line. Returns false if the process exits first.
 fn is_ready(process: &mut Child) -> bool {
     let mut line = String::new();
     let output = process.stdout.take().expect("its output is piped");

@@ -12,7 +12,6 @@ use super::cluster::{API_KEY, Cluster, Engines, PROCESSES};
 /// Timeout of a change whose notification to other processes is lost.
 const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Running service. Operator methods are those of `Service`.
 pub(crate) struct Deployment {
     /// Before the cluster, so that it is dropped first.
     operator: Service,
@@ -41,7 +40,6 @@ impl Deployment {
         self.cluster.as_ref().map_or_else(|| self.operator.api_key(), |_| Some(API_KEY))
     }
 
-    /// Makes a caller with the key of the first account.
     pub(crate) fn caller(&self) -> Caller {
         Caller::at(self.base_url(), self.api_key())
     }

@@ -2,7 +2,6 @@
 
 pub(crate) type Colour = [u8; 3];
 
-/// Returns a bitmap of 2 by 2 pixels, with one color above another.
 pub(crate) fn bitmap(above: Colour, below: Colour) -> Vec<u8> {
     let mut picture = b"BM".to_vec();
     // Header: size of the file, offset of the pixels, 2 by 2 pixels of 24 bits.

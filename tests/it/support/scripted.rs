@@ -17,22 +17,22 @@ use tokio::time::{Instant, sleep};
 
 use super::caller::operation;
 
-/// Model that exists from the beginning.
 pub(crate) const MODEL: &str = "color-harmonization";
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Response with this status; the request is not performed.
-    Status { status: u16, headers: Vec<(&'static str, String)>, body: String },
+    Status {
+        status: u16,
+        headers: Vec<(&'static str, String)>,
+        body: String,
+    },
     /// Broken connection; the request is not performed.
     Lost,
     /// Broken connection; the request is performed after this delay, behind a gateway that gave up.
     LostUntil(Duration),
-    /// Broken connection within the body.
     Cut,
-    /// First half of the body.
     Garbled,
-    /// Delayed response.
     Late(Duration),
 }
 
@@ -41,17 +41,14 @@ impl Reply {
         Self::Status { status, headers: Vec::new(), body: body.into() }
     }
 
-    /// Makes a failure in the format of the service.
     pub(crate) fn failure(status: u16, message: &str) -> Self {
         Self::status(status, json!({ "status": "fail", "message": message }).to_string())
     }
 
-    /// Makes a success with this payload.
     pub(crate) fn success(data: &Value) -> Self {
         Self::status(200, json!({ "status": "success", "message": "ok", "data": data }).to_string())
     }
 
-    /// Makes a task with this status and nothing else.
     pub(crate) fn task(status: &str) -> Self {
         Self::success(&json!({ "task_id": "task-1", "status": status }))
     }
@@ -66,10 +63,8 @@ impl Reply {
     }
 }
 
-/// Returns the replacement of the `n`th response of an operation, counted from 1, if any.
 type Rule = dyn Fn(&str, usize) -> Option<Reply> + Send;
 
-/// Scripted service with its middleware. Clones share one service.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     pub(crate) service: ScriptedService,
@@ -84,7 +79,6 @@ struct State {
 }
 
 impl Scripted {
-    /// Makes a service whose model succeeds with two pictures.
     pub(crate) fn new() -> Self {
         let service = ScriptedService::new().without_idempotency_keys();
         let file = |name: &str| format!("https://files.example/{name}.png");
@@ -92,23 +86,19 @@ impl Scripted {
         Self { service, state: Arc::default() }
     }
 
-    /// Applies the rule to every request from now on.
     pub(crate) fn reply(&self, rule: impl Fn(&str, usize) -> Option<Reply> + Send + 'static) {
         self.state().rule = Some(Box::new(rule));
     }
 
-    /// Replaces every response of the operation from now on.
     pub(crate) fn reply_to(&self, operation: &'static str, reply: Reply) {
         self.reply(move |requested, _| (requested == operation).then(|| reply.clone()));
     }
 
-    /// Replaces no response from now on.
     pub(crate) fn recover(&self) {
         self.state().rule = None;
     }
 
-    /// Removes the oldest tasks from the history, which shifts the positions of all others. Each can still be
-    /// read individually.
+    /// Removes the oldest tasks from the history alone, which shifts the positions of all others.
     pub(crate) fn trim_history(&self, count: u64) {
         self.state().trimmed += count;
     }
@@ -117,12 +107,10 @@ impl Scripted {
         self.service.client_builder().middleware(self.clone())
     }
 
-    /// Makes a client with default delays.
     pub(crate) fn client(&self) -> Client {
         self.builder().build().expect("a client can be made")
     }
 
-    /// Creates tasks by another client, in order.
     pub(crate) async fn create(&self, count: usize) -> Vec<String> {
         let other = self.service.client().expect("a client can be made");
         let mut ids = Vec::new();
@@ -146,7 +134,6 @@ impl Scripted {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the request, and returns the replacement of its response.
     fn observe(&self, request: &mut Request) -> Option<Reply> {
         let path = request.url().path().strip_prefix("/api/v1").unwrap_or_default();
         let requested = operation(request.method(), path).map_or("", |operation| operation.id());
@@ -213,7 +200,6 @@ impl Middleware for Scripted {
     }
 }
 
-/// Makes the response of a connection that breaks after these bytes.
 fn broken(bytes: Vec<u8>) -> Response {
     let error = io::Error::from(io::ErrorKind::ConnectionReset);
     let body = Body::wrap_stream(stream::iter([Ok(bytes), Err(error)]));
@@ -224,7 +210,6 @@ async fn lost() -> reqwest::Result<Response> {
     broken(Vec::new()).bytes().await.map(|_| http::Response::new("").into())
 }
 
-/// Shifts a page of the history by this many records.
 fn shift_offset(request: &mut Request, by: u64) {
     let shifted = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         let value = match value.parse::<u64>() {

@@ -10,7 +10,6 @@ use serde_json::json;
 
 pub(crate) struct Measured {
     pub(crate) idle: u64,
-    /// Peak memory afterwards, sampled with every chunk.
     pub(crate) peak: u64,
 }
 
@@ -54,7 +53,6 @@ pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> 
     Measured { idle: number("idle="), peak: number("peak=") }
 }
 
-/// Runs in the child: uploads, and prints the memory.
 pub(crate) fn upload(base_url: &str, path: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = Client::new(base_url, "key").expect("a client");

@@ -45,9 +45,7 @@ pub struct Cable {
     /// Address of this end.
     pub address: SocketAddr,
     line: watch::Sender<Line>,
-    /// Number of forwarded connections.
     connections: watch::Sender<usize>,
-    /// Number of connections that were closed because the line was cut.
     refusals: watch::Sender<usize>,
     carrying: Option<AbortHandle>,
     /// Reserves the port without a listener.
@@ -174,7 +172,6 @@ impl Broken {
     }
 }
 
-/// Request or response with an announced length.
 struct Message {
     bytes: Vec<u8>,
     head: usize,
@@ -196,7 +193,6 @@ impl Message {
         }
     }
 
-    /// Returns the part of a request that the service receives.
     fn until(&self, place: Break) -> &[u8] {
         match place {
             Break::InHead(share) => &self.bytes[..part(self.head, share)],
@@ -205,7 +201,6 @@ impl Message {
         }
     }
 
-    /// Returns the part of a response that the client receives.
     fn of_answer_until(&self, place: Break) -> &[u8] {
         match place {
             Break::InAnswerHead(share) => &self.bytes[..part(self.head, share)],

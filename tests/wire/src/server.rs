@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Largest part of a body that is recorded.
 const MAX_RECORDED: u64 = 8 << 20;
 
 /// Request as it arrived.
@@ -93,7 +92,6 @@ impl Server {
             for stream in listener.incoming().flatten() {
                 let recorded = Arc::clone(&recorded);
                 let react = Arc::clone(&react);
-                // The thread ends with its connection.
                 thread::spawn(move || Connection { recorded, react }.serve(&stream));
             }
         });
@@ -168,7 +166,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Performs the reaction. Returns true if the connection stays open.
     fn perform(
         &self,
         reaction: Reaction,
@@ -226,7 +223,6 @@ impl Connection {
     }
 }
 
-/// Reads the next head. `None`: the connection has ended.
 fn head(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut request = Request::default();
     while !request.head.ends_with("\r\n\r\n") {
@@ -240,7 +236,6 @@ fn head(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     Ok(Some(request))
 }
 
-/// Reads this number of bytes, in steps with pauses.
 fn body(reader: &mut impl Read, request: &mut Request, length: u64, pauses: Duration) -> io::Result<()> {
     const STEPS: u32 = 50;
     let step = length.div_ceil(u64::from(STEPS)).max(1);

@@ -5,10 +5,7 @@ use std::time::{Duration, Instant};
 /// Maximum wait, by the real clock: a busy machine needs much less.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Waits until a condition holds, checked every few milliseconds.
-///
-/// # Panics
-/// The condition does not hold within a minute.
+/// Waits until a condition holds, checked every few milliseconds; panics after a minute.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let begun = Instant::now();
     while !holds().await {

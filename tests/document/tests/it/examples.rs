@@ -7,7 +7,6 @@ use inferstore_document::schema::mistakes;
 use inferstore_document::types::rewritten;
 use inferstore_document::{items, members, operations, schema};
 
-/// Returns every example of a request or response body: position, content object, value.
 fn body_examples() -> impl Iterator<Item = (String, &'static Value, &'static Value)> {
     operations().flat_map(|operation| {
         let request = operation.request().map(|content| ("request", content));

@@ -169,7 +169,6 @@ fn answers_can_be_part_of_other_types() {
     assert_eq!(limits(json!({"num_config": "1 to 90"})), None);
 }
 
-/// Change of one value in a response.
 type Mutation = (&'static str, fn(&Value) -> Option<Value>);
 
 const MUTATIONS: [Mutation; 4] = [
@@ -233,7 +232,6 @@ fn more_than_five_hundred_mutated_answers_are_read() {
     assert!(tried > 500, "only {tried} were tried");
 }
 
-/// Returns every example of a success, with its operation.
 fn answers() -> impl Iterator<Item = (&'static str, Value)> {
     operations().flat_map(|operation| {
         let successes = operation.responses().filter(|(code, _)| code.starts_with('2'));

@@ -33,7 +33,6 @@ async fn two_tasks_that_may_be_it_are_reported_and_none_is_adopted() {
     let (service, controls, _) = start().await;
     let client = without_keys(&service);
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    // Another client with the same key, model and inputs.
     let other = client_of(&service).model(MODEL).run(inputs()).quickly().start().await;
     let other = other.expect("it is created").id().to_string();
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("it is a fault");

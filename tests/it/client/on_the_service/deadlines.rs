@@ -9,10 +9,8 @@ use inferstore_service::{Fault, Script};
 use super::super::{Quickly, inputs};
 use super::{MODEL, audited, start, success};
 
-/// Long enough for a create on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Tolerance on a busy machine; a deadline multiplied by retries would exceed it.
 const GENEROUS: Duration = Duration::from_secs(5);
 
 fn hurried(client: &Client) -> Run {

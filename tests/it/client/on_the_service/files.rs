@@ -56,7 +56,6 @@ async fn a_download_that_is_cut_leaves_no_file_and_can_be_started_again() {
 #[tokio::test]
 async fn a_target_that_expired_meanwhile_is_asked_for_anew() {
     let (_service, controls, client) = start().await;
-    // The first upload is rejected like an expired target.
     let expired = Fault::status(403).message("Request has expired").at(Side::Objects).once();
     controls.add_fault(expired).expect("it is a fault");
     client

@@ -14,10 +14,8 @@ use serde_json::json;
 
 use super::{built, quick};
 
-/// Model that takes `super::inputs`.
 pub(crate) const MODEL: &str = "color-harmonization";
 
-/// Starts a service with controls, and a client with the key of its first account.
 pub(crate) async fn start() -> (Service, Controls, Client) {
     let mut config = Config::ephemeral().with_controls();
     config.owners_manage_keys = Some(true);
@@ -65,7 +63,6 @@ pub(crate) fn success() -> Script {
     }))
 }
 
-/// Returns the number of tasks in the store of the service.
 pub(crate) async fn tasks(controls: &Controls) -> u64 {
     controls.tasks().await.expect("they can be counted").values().sum()
 }

@@ -19,7 +19,6 @@ pub(super) struct Harness {
     pub(super) storage: String,
     pub(super) operations: String,
     pub(super) nodes: String,
-    /// Keys of a second account, and for nodes.
     pub(super) second_key: String,
     pub(super) node_key: String,
     folder: TempDir,
@@ -54,15 +53,13 @@ impl Harness {
             memory_before: 0,
             handles_before: 0,
         };
-        // After a round, everything that is opened only once is open.
         harness.serve_the_honest(3).await;
         harness.memory_before = harness.process.peak_memory();
         harness.handles_before = harness.process.handles();
         harness
     }
 
-    /// Runs this many rounds of all operations of the honest caller. Every request must be answered. Returns
-    /// the total time.
+    /// Runs rounds of all operations of the honest caller, each of which must be answered; returns the total time.
     pub(super) async fn serve_the_honest(&self, rounds: usize) -> Duration {
         let begun = Instant::now();
         let rounds = async {
@@ -100,7 +97,6 @@ impl Harness {
         self.honest.with_key(Some(&self.second_key))
     }
 
-    /// Returns the number of open sockets and files beyond those at the start.
     pub(super) fn held(&self) -> usize {
         self.process.handles().saturating_sub(self.handles_before)
     }
@@ -109,8 +105,7 @@ impl Harness {
         self.process.peak_memory().saturating_sub(self.memory_before)
     }
 
-    /// Waits until everything is released: no connection except the honest caller's, no request, no partial
-    /// file.
+    /// Waits until no connection but the honest caller's, no request and no partial file is left.
     pub(super) async fn until_released(&self) {
         let released = async {
             loop {

@@ -41,7 +41,6 @@ async fn honest_clients_are_served_while_slow_clients_are_disconnected() {
     tokio::time::timeout(super::raw::BACKSTOP, arrived).await.expect("all are let in");
     let held = harness.held();
     let beside = harness.serve_the_honest(10).await;
-    // The crowd stays as long as it can: only the service releases its resources.
     harness.until_released().await;
     slow.shutdown().await;
     harness.serve_the_honest(3).await;

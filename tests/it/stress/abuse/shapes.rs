@@ -8,7 +8,6 @@ use super::super::{Intensity, tell};
 use super::harness::Harness;
 use super::{MIB, ONCE};
 
-/// Builds a request from its parts; the length is that of the body unless the headers set it.
 fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = match headers.contains("content-length") || headers.contains("transfer-encoding") {
         true => String::new(),
@@ -85,7 +84,6 @@ async fn heads_that_are_too_large_or_no_http_are_refused_on_every_listener() {
     harness.process.end();
 }
 
-/// Sends bytes until the service closes the connection. Returns the number of accepted bytes.
 async fn flood(host: &str, head: &str, piece: &[u8], most: usize) -> usize {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let stream = tokio::net::TcpStream::connect(host).await.expect("the service listens");
@@ -187,7 +185,6 @@ async fn deep_long_or_many_part_json_is_refused_by_both_protocols() {
             expect(raw::exchange(&harness.api, &create, false).await, what, &[400, 413, 422]);
         }
     }
-    // A node with a lease sends the value as its result, and as its failure.
     let (node, task) = lease(&harness, &node_key).await;
     for (what, value) in &values {
         for body in [
@@ -211,7 +208,6 @@ async fn deep_long_or_many_part_json_is_refused_by_both_protocols() {
     harness.process.end();
 }
 
-/// Registers a node that claims a task of the second account. Returns both identifiers.
 async fn lease(harness: &Harness, node_key: &str) -> (String, String) {
     let call = async |line: &str, body: serde_json::Value| {
         let bytes = request(line, node_key, body.to_string().as_bytes());
@@ -219,7 +215,6 @@ async fn lease(harness: &Harness, node_key: &str) -> (String, String) {
         serde_json::from_str::<serde_json::Value>(reply.body())
             .unwrap_or_else(|why| panic!("{why}: {reply:?}"))
     };
-    // Model of the catalog that the service itself does not run.
     let model = "face-mesh";
     let registered = call("POST /nodes/v1/register", json!({ "models": [model] })).await;
     let node = registered["data"]["node"].as_str().expect("a node has a name").to_owned();

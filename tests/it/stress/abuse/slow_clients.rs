@@ -16,16 +16,13 @@ pub(super) struct Slow {
     opening: String,
     drip: &'static [u8],
     reads: bool,
-    /// Maximum number of such clients, for those that cost the machine more than the service.
     most: usize,
 }
 
 const IDLE: &str = "idle";
 
-/// Pause of a slow client before its next byte.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Returns every sort of slow client, for every listener.
 pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     let mut clients = Vec::new();
     let mut add = |who, host: &str, opening: String, drip: &'static [u8], reads| {
@@ -59,12 +56,10 @@ pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     for (who, size) in [("a form byte by byte", 1_000_000), ("a put byte by byte", 6_000_000)] {
         let upload = harness.target("slow.txt", size, &second).await.upload(vec![b'a'; size]);
         let mut whole = upload.bytes();
-        // Large enough to be on disk.
         whole.truncate(whole.len() - size + 300_000);
         let opening = String::from_utf8_lossy(&whole).into_owned();
         add(who, &harness.storage, opening, b"a", true);
     }
-    // Larger than the socket buffers of both sides.
     let large = harness.store("large.bin", vec![7; 24 << 20], &second).await.download_url;
     let get = format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", raw::split(&large).1);
     add("an answer that is not read", &harness.storage, get, b"", false);
@@ -77,7 +72,6 @@ pub(super) fn gather(clients: &[Slow], count: usize) -> impl Iterator<Item = Slo
 }
 
 impl Slow {
-    /// Stays until the service closes the connection, or for ever.
     pub(super) async fn stay(self) {
         let stream = TcpStream::connect(&self.host).await.expect("a connection is accepted, or waits");
         let (mut incoming, mut outgoing) = stream.into_split();

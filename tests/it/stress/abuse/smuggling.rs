@@ -57,7 +57,6 @@ async fn a_request_inside_another_is_never_carried_out() {
         ),
         ("a body", format!("content-length: {length}\r\n\r\n{inner}"), 1),
         ("chunks", format!("transfer-encoding: chunked\r\n\r\n{chunked}"), 1),
-        // Control: these are two requests.
         ("no body", format!("content-length: 0\r\n\r\n{inner}"), 2),
     ];
     for host in [&harness.api, &harness.storage, &harness.nodes, &harness.operations] {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::victim::{Victim, start};
 use crate::support::caller::{Caller, Odd};
 
-/// Calls a listener with a caller's HTTP client. Returns status and text.
 async fn call(
     caller: &Caller,
     method: &str,
@@ -125,7 +124,6 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
     )
     .await;
     assert_eq!(status, 200, "it may ask, and gets nothing that it has not registered");
-    // The node that holds the lease ends the task.
     let finish = format!("{node}/{task}/finish");
     let done = node_call(&of(&first), "POST", &finish, json!({"output": {"said": "done"}})).await;
     assert_eq!(done.0, 200, "{done:?}");
@@ -183,7 +181,6 @@ async fn the_controls_open_to_their_token_alone_and_reveal_nothing() {
                 );
             }
         }
-        // The API has none of these paths, even with the token.
         let secret = format!("Bearer {token}");
         let headers = vec![("authorization", secret.as_str())];
         let method: Method = method.parse().expect("a method");

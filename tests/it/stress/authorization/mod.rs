@@ -17,7 +17,6 @@ use super::tell;
 use super::uploads::Target;
 use crate::support::caller::{Answer, Caller};
 
-/// Caller other than the owner, with its credentials.
 struct Stranger {
     who: &'static str,
     caller: Caller,
@@ -41,7 +40,6 @@ impl Stranger {
     }
 }
 
-/// Returns callers without a valid key. `key` is a valid one that they send in the wrong header.
 async fn anonymous(service: &Service, token: &str, caller: &Caller, key: &str) -> Vec<Stranger> {
     service.add_account("gone", Scope::Personal).await.expect("the name is free");
     let revoked = service.add_key("gone").await.expect("a key");
@@ -93,7 +91,6 @@ async fn others(service: &Service, caller: &Caller) -> Vec<Stranger> {
     ]
 }
 
-/// Returns a response without the requested names.
 fn nameless(answer: &Answer, owns: &Belongings) -> String {
     let mut text = format!("{} {}", answer.status, answer.body);
     for name in owns.names() {
@@ -140,7 +137,6 @@ async fn data_of_one_account_do_not_exist_for_strangers() {
     ));
 }
 
-/// Requests an existing and a missing resource, and expects equal responses.
 async fn pry(
     stranger: &Stranger,
     real: &[Probe],
@@ -173,7 +169,6 @@ async fn pry(
     2 * real.len()
 }
 
-/// Control: the same requests succeed for their owner.
 async fn owner_can(victim: &Victim) {
     let mut statuses: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
     for operation in operations() {
@@ -195,7 +190,6 @@ async fn owner_can(victim: &Victim) {
     }
 }
 
-/// Runs a task of this caller on a file. Returns status and message.
 async fn run_on(caller: &Caller, url: &str) -> (String, String) {
     let created = caller.post(&format!("/api-key/model/{MODEL}/task"), &json!({ "input": url })).await;
     if created.status != 200 {

@@ -69,7 +69,6 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
 }
 
 impl Probe {
-    /// Sends the request with further headers and a longer query.
     pub(super) async fn send(&self, caller: &Caller, headers: &[(&str, &str)], query: &str) -> Answer {
         let joint = match (query, self.path.contains('?')) {
             ("", _) => "",
@@ -82,7 +81,6 @@ impl Probe {
         caller.send(self.method.clone(), &format!("{}{joint}{query}", self.path), odd).await
     }
 
-    /// Returns true if the request names a resource of one account, so that no other account may succeed.
     pub(super) fn is_for_the_owner(&self) -> bool {
         let names_something = self.has_parameter || self.body.is_some();
         names_something && !matches!(self.operation, "listModels" | "listFiles" | "createKey")

@@ -10,13 +10,10 @@ use super::super::uploads::Target;
 use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
 
-/// Longer than any test.
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Model that every service has.
 pub(super) const MODEL: &str = "color-extraction";
 
-/// Resources of one account.
 #[derive(Debug, Clone)]
 pub(super) struct Belongings {
     pub(super) queued: String,
@@ -25,7 +22,6 @@ pub(super) struct Belongings {
     pub(super) model: String,
     pub(super) file: String,
     pub(super) username: String,
-    /// Identifier of a key besides that of the caller.
     pub(super) key: String,
 }
 
@@ -35,7 +31,6 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    /// Gives an account one resource of each type. Scripts decide the ends of its tasks.
     pub(super) async fn endow(service: &Service, controls: &Controls, caller: &Caller, name: &str) -> Self {
         let model = format!("private-to-{name}");
         let format = |text: &str| json!({ text: { "type": "string", "required": true, "position": 0 } });
@@ -51,7 +46,6 @@ impl Victim {
             let answer = caller.post(&format!("/api-key/model/{model}/task"), &input).await;
             answer.data()["data"].as_str().expect("a task has an identifier").to_owned()
         };
-        // Nothing runs the private model, so its task stays queued.
         let queued = run(&model, json!({ "say": "psst" })).await;
         let script =
             async |script: Script| controls.let_model(MODEL, script).await.expect("the model is there");
@@ -68,7 +62,6 @@ impl Victim {
         Self { caller: caller.clone(), owns }
     }
 
-    /// Returns everything that the owner sees.
     pub(super) async fn view(&self) -> Vec<Value> {
         let owns = &self.owns;
         let mut view = Vec::new();
@@ -94,7 +87,6 @@ impl Victim {
 }
 
 impl Belongings {
-    /// Returns the same resources with identifiers that were never issued.
     pub(super) fn made_up(&self, service: &Service) -> Self {
         let hex = |digits: usize| (0..digits).map(|_| fastrand::digit(16)).collect::<String>();
         let task = || format!("{}-{}-4{}-a{}-{}", hex(8), hex(4), hex(3), hex(3), hex(12));
@@ -111,7 +103,6 @@ impl Belongings {
         }
     }
 
-    /// Returns every name by which a leak would be recognized.
     pub(super) fn names(&self) -> [&str; 7] {
         [&self.queued, &self.computing, &self.ended, &self.model, &self.file, &self.username, &self.key]
     }
@@ -136,7 +127,6 @@ pub(super) async fn until(caller: &Caller, task: &str, status: &str) {
     tokio::time::timeout(raw::BACKSTOP, reached).await.unwrap_or_else(|_| panic!("{task} is never {status}"));
 }
 
-/// Starts a service with two such accounts: a person and an organization.
 pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
     let mut config = Config::ephemeral().with_controls();
     config.workers = 3;
@@ -154,7 +144,6 @@ pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
     (service, controls, victims.try_into().unwrap_or_else(|_| panic!("there are two")))
 }
 
-/// Makes a caller with a new key of an account with a balance.
 pub(super) async fn key_of(service: &Service, caller: &Caller, name: &str) -> Caller {
     let money = "10".parse().expect("an amount");
     service.credit(name, inferstore_service::Credit::Paid(money)).await.expect("the account is there");

@@ -15,12 +15,10 @@ use crate::support::picture::bitmap;
 
 pub(super) const CREDIT: &str = "10000";
 
-/// Model that takes a picture as `input`.
 const MODEL: &str = "color-extraction";
 
 const FOLDER: &str = "documents";
 
-/// Acknowledgements to the callers of one account.
 pub(super) struct Account {
     name: String,
     /// One caller for each loop of creates, so that a lost create is searched among the caller's own.
@@ -30,10 +28,8 @@ pub(super) struct Account {
     pub(super) created: BTreeSet<TaskId>,
     pub(super) canceled: BTreeSet<TaskId>,
     pub(super) unknown: usize,
-    /// Content by URL.
     pub(super) uploaded: BTreeMap<String, Vec<u8>>,
     pub(super) deleted: BTreeSet<String>,
-    /// Files of deletes without a response.
     perhaps_deleted: BTreeSet<String>,
     pub(super) failures: BTreeMap<String, usize>,
     pub(super) charged: usize,
@@ -62,7 +58,6 @@ impl Told {
         *self.failures.entry(format!("{operation}: {kind}")).or_default() += 1;
     }
 
-    /// Records the failure of a read, which can always be retried.
     fn read_failed(&mut self, operation: &str, error: &Error) {
         assert!(error.is_retryable(), "{operation}: {error:?}");
         self.failed(operation, error);
@@ -110,7 +105,6 @@ impl Account {
         }
     }
 
-    /// Creates, cancels, waits, uploads, deletes and reads concurrently, until it is stopped.
     pub(super) async fn load(&mut self) {
         let stop = &self.stop;
         let (first, second, files, reads) = tokio::join!(
@@ -148,7 +142,6 @@ impl Account {
         }
     }
 
-    /// Compares the final state with the acknowledgements. All tasks have ended.
     pub(super) async fn check(&mut self, database: &str) {
         let history = self.history().await;
         let statuses: BTreeMap<TaskId, TaskStatus> = history
@@ -208,7 +201,6 @@ fn is_unfinished(record: &TaskRecord) -> bool {
     !matches!(record.status, Some(TaskStatus::Success | TaskStatus::Failed | TaskStatus::Canceled))
 }
 
-/// Creates tasks in sequence. Cancels some at once, and waits for the others.
 async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {
@@ -250,13 +242,11 @@ async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
     told
 }
 
-/// Uploads files in sequence, and deletes some.
 async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         number += 1;
-        // Some are larger than a form may be.
         let size = if number % 10 == 0 { 5_242_881 } else { 1_000 };
         let content = [format!("{name} {number} ").into_bytes(), vec![b'x'; size]].concat();
         let file = File::bytes(format!("{number}.txt"), content.clone());
@@ -281,7 +271,6 @@ async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
     told
 }
 
-/// Reads that need only the database, and reads that need the object store.
 async fn read(client: &Client, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {

@@ -21,18 +21,13 @@ use crate::support::cluster::{Cluster, Engines, PROCESSES, query};
 
 const ACCOUNTS: usize = 4;
 
-/// Longer than all leases of a task that is killed repeatedly.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy)]
 enum Disturbance {
-    /// Kills a process of the service and starts it again.
     Kill,
-    /// Pauses and resumes a process of the service.
     Pause,
-    /// Crashes and restarts PostgreSQL.
     Restart,
-    /// Makes the object store unavailable.
     Outage,
 }
 
@@ -97,7 +92,6 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
         }
         // The last disturbance: there is no standby afterwards.
         fail_over();
-        // Interrupted work resumes.
         sleep(Duration::from_secs(1));
         stop.store(true, Ordering::SeqCst);
         (cluster, outage)
@@ -161,12 +155,10 @@ async fn account(operator: &Service, cluster: &Cluster, name: &str, stop: &Arc<A
     Account::new(&cluster.base_url, key, name, Arc::clone(stop)).await
 }
 
-/// Crashes and restarts PostgreSQL.
 fn restart_postgres() {
     run("INFERSTORE_TEST_RESTART_POSTGRES");
 }
 
-/// Pauses the primary, promotes the standby, and resumes the former primary.
 fn fail_over() {
     run("INFERSTORE_TEST_FAIL_OVER");
 }
@@ -177,7 +169,6 @@ fn run(variable: &str) {
     assert!(status.success(), "{command} failed");
 }
 
-/// Checks that the price of each task was reserved once, and charged or refunded once.
 fn check_movements(database: &str) {
     let wrong = query(
         database,

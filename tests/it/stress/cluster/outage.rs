@@ -10,7 +10,6 @@ use crate::support::cluster::Engines;
 pub(super) struct Outage(Cable);
 
 impl Outage {
-    /// Puts the forwarder between the object store and its users.
     pub(super) fn before(engines: &mut Engines) -> Self {
         let (_, endpoint) =
             engines.objects.split_once("endpoint=http://").expect("the bucket has an endpoint");
@@ -21,7 +20,6 @@ impl Outage {
         Self(cable)
     }
 
-    /// Cuts the object store off for this time: open connections break, and new ones are closed.
     pub(super) fn last(&self, time: Duration) {
         self.0.set(Line::Cut);
         sleep(time);

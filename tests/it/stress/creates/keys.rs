@@ -14,7 +14,6 @@ use crate::support::deployment::Deployment;
 /// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// Number of keys, and of concurrent creates with each.
 const KEYS: usize = 12;
 const DUPLICATES: usize = 8;
 
@@ -55,7 +54,6 @@ async fn concurrent_duplicates_make_one_task_for_each_affordable_key() {
 
         let mut numbers: Vec<usize> = (0..KEYS * DUPLICATES).map(|number| number % KEYS).collect();
         random.shuffle(&mut numbers);
-        // Once concurrently, and once more after the balance is spent.
         let mut tasks: BTreeMap<usize, BTreeSet<Option<String>>> = BTreeMap::new();
         for _ in 0..2 {
             let creates = numbers.iter().map(|number| create(&api, *number, random.bool()));

@@ -21,7 +21,6 @@ use inferstore_wire::{Break, Cable};
 
 const SIDE_BY_SIDE: usize = 10;
 
-/// Service whose tasks stay queued, and a client that counts them.
 struct Bench {
     service: Service,
     controls: Controls,
@@ -66,12 +65,10 @@ impl Bench {
     ) -> Result<String, Error> {
         let cable = Cable::to(self.address(), breaks).expect("a port is free");
         let inputs = inputs().set("angle", "30").set("input_image", image(number));
-        // Skip the declaration, so that nothing precedes the create.
         let run = self.client_over(&cable, client_timeout, keys).model(MODEL).run(inputs).quickly();
         Ok(run.options(|options| options.skip_validation = true).start().await?.id().to_string())
     }
 
-    /// Returns the stored tasks by their input.
     async fn stored(&self) -> BTreeMap<String, Vec<String>> {
         let mut by_image = BTreeMap::<_, Vec<_>>::new();
         for task in stored(&self.controls, &self.auditor).await {
@@ -81,7 +78,6 @@ impl Bench {
         by_image
     }
 
-    /// Sends creates with the same fault. Returns the results in order.
     async fn send(
         &self,
         point: &Point,
@@ -99,7 +95,6 @@ impl Bench {
             };
             self.controls.add_fault(fault).expect("it is a fault");
         }
-        // The history is unavailable at times, too.
         let gone = Fault::hang_up().on(operations::LIST_TASKS).times(u64::from(creates / 3));
         self.controls.add_fault(gone).expect("it is a fault");
         let breaks: Vec<_> = (0..creates)
@@ -119,7 +114,6 @@ impl Bench {
     }
 }
 
-/// Support of idempotency keys by the service.
 #[derive(Clone, Copy, PartialEq)]
 enum Keys {
     /// None: a create is sent once, and searched in the history.

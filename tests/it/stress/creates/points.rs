@@ -13,16 +13,12 @@ pub(crate) struct Point {
 }
 
 pub(crate) enum Problem {
-    /// Connection. The random share sets the number of transferred bytes.
     Cable(Place),
-    /// Service, or a gateway before it.
     Service(Box<Fault>),
 }
 
-/// Place where a connection breaks, by a share of the bytes.
 pub(crate) type Place = fn(f64) -> Break;
 
-/// Expected state of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TaskDisposition {
     /// No task; the caller learns that, or that the outcome is unknown.
@@ -41,10 +37,8 @@ pub(crate) enum TaskDisposition {
     Hidden,
 }
 
-/// Delay beyond every timeout of a client here.
 const NEVER: Duration = Duration::from_mins(10);
 
-/// Timeout of clients at silent points. Others have the usual one.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Point {
@@ -56,7 +50,6 @@ impl Point {
     }
 }
 
-/// Prefix of the names of points without a response.
 const SILENT: &str = "not answered in time";
 
 pub(crate) fn points() -> Vec<Point> {
@@ -113,7 +106,6 @@ const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f
 
 const FAIL: &str = r#"{"status":"fail","message":"no"}"#;
 
-/// Returns a point for every status of an intermediary, before and after the task exists.
 fn statuses() -> impl Iterator<Item = Point> {
     [408, 409, 429, 500, 502, 503, 504].into_iter().flat_map(|status| {
         let answer = match status {

@@ -26,7 +26,6 @@ impl Caller {
         Self { http, base_url: base_url.to_owned(), api_key: api_key.to_owned() }
     }
 
-    /// Returns status and body of a complete response. `None`: the response is incomplete.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -56,7 +55,6 @@ impl Caller {
         answer.bytes().await.expect("a listed file arrives whole").into()
     }
 
-    /// Uploads a picture. Returns its URL if the upload was acknowledged.
     pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Option<String> {
         let order = json!({"folder": "samples", "mime": "image/bmp", "name": name, "size": content.len()});
         let path = "/api-key/storage/upload/create-presigned-url";
@@ -67,7 +65,6 @@ impl Caller {
         body["data"]["download_url"].as_str().map(str::to_owned)
     }
 
-    /// Sends a file to its target, by form. `None`: no response.
     pub(crate) async fn send(&self, target: &Value, content: &[u8]) -> Option<StatusCode> {
         let fields: Value = serde_json::from_str(target["fields"].as_str()?).ok()?;
         let mut form = Vec::new();
@@ -91,20 +88,17 @@ fn picture(number: u8) -> Vec<u8> {
     bitmap([30, number, 90], [200, 30, number])
 }
 
-/// Acknowledgements of the service, over all its restarts.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Acknowledged(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
     picture: String,
-    /// Number of creates sent, with or without a response.
     sent: usize,
     tasks: BTreeSet<String>,
     canceled: BTreeSet<String>,
     shown: BTreeMap<String, String>,
     files: BTreeMap<String, Vec<u8>>,
-    /// URLs whose content was compared.
     read: BTreeSet<String>,
 }
 
@@ -129,12 +123,10 @@ impl Acknowledged {
         });
     }
 
-    /// Makes the next check read every file again.
     pub(crate) fn read_all_again(&self) {
         self.reported(|reported| reported.read.clear());
     }
 
-    /// Compares the state of the service with its acknowledgements.
     pub(crate) async fn check(&self, caller: &Caller) {
         let tasks = self.look(caller).await;
         self.reported(|reported| {
@@ -149,7 +141,6 @@ impl Acknowledged {
         self.check_files(caller).await;
     }
 
-    /// Reads all tasks. No status may go back, and a terminal one must stay.
     async fn look(&self, caller: &Caller) -> BTreeMap<String, String> {
         let mut tasks = BTreeMap::new();
         for record in caller.tasks().await {
@@ -217,7 +208,6 @@ fn text(value: &Value) -> String {
     value.as_str().map(str::to_owned).unwrap_or_default()
 }
 
-/// Creates, cancels, reads and uploads concurrently, without end.
 pub(crate) async fn run(caller: &Caller, acknowledged: &Acknowledged) {
     tokio::join!(
         create(caller, acknowledged, false),

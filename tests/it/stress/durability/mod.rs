@@ -73,7 +73,6 @@ async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
         let begun = Instant::now();
         let process = start.ready();
         longest_start = longest_start.max(begun.elapsed());
-        // The account has its whole initial balance.
         assert_eq!(charges_are_right(&Caller::new(&process.base_url, &process.api_key)).await, 0);
         process.end();
         books_are_right(folder.path()).await;
@@ -81,7 +80,6 @@ async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
     tell(&format!("{kills} first starts killed, up to {longest_start:?} after they began"));
 }
 
-/// Opens the folder once more and checks all books.
 pub(crate) async fn books_are_right(folder: &Path) {
     let mut config = Config::folder(folder);
     config.workers = 0;

@@ -9,14 +9,11 @@ use serde_json::Value;
 
 use super::Caller;
 
-/// Initial balance of the test account, in billionths.
 const AT_FIRST: i64 = 1_000_005_000_000_000;
 
-/// Price of a task, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// Checks that every successful task was charged once, and no other one. All tasks must have ended. Returns
-/// the number of charges.
+/// Checks that every successful task, and no other one, was charged once; returns the number of charges.
 pub(crate) async fn charges_are_right(caller: &Caller) -> i64 {
     let mut charged = 0;
     for record in caller.tasks().await {

@@ -6,16 +6,13 @@ use serde_json::{Value, json};
 
 use super::upload::{Length, Target, Upload};
 
-/// Resources of an attacker: targets of others, and random numbers.
 pub(super) struct Attacker<'a> {
     pub(super) random: fastrand::Rng,
-    /// Targets of the same type for another file, folder or account.
     pub(super) others: &'a [Target],
 }
 
 type Attack = fn(&mut Attacker<'_>, &mut Upload);
 
-/// Attacks on both types of upload.
 const ON_BOTH: [(&str, Attack); 15] = [
     ("a character of what is signed", change_a_character),
     ("something signed left out", drop_a_signed_part),
@@ -60,7 +57,6 @@ const ON_PUTS: [(&str, Attack); 4] = [
 ];
 
 impl Attacker<'_> {
-    /// Changes an upload in one to three ways. Returns the description of the changes.
     pub(super) fn attack(&mut self, good: &Upload) -> (Upload, String) {
         let special: &[_] = if good.is_form() { &ON_FORMS } else { &ON_PUTS };
         let attacks: Vec<_> = ON_BOTH.iter().chain(special).collect();
@@ -87,7 +83,6 @@ fn pick<'a, T>(random: &mut fastrand::Rng, choices: &'a [T]) -> &'a T {
     &choices[random.usize(..choices.len())]
 }
 
-/// Replaces one letter or digit of a text.
 fn change(random: &mut fastrand::Rng, text: &str) -> String {
     let places: Vec<_> = text
         .char_indices()
@@ -136,7 +131,6 @@ fn double_and_change(it: &mut Attacker<'_>, upload: &mut Upload) {
     }
 }
 
-/// Copies one signed part of another target, unless it is equal.
 fn take_from_another(it: &mut Attacker<'_>, upload: &mut Upload) {
     let mut other = pick(&mut it.random, it.others).upload(Vec::new());
     if !upload.is_form() && it.random.bool() {
@@ -158,7 +152,6 @@ fn take_from_another(it: &mut Attacker<'_>, upload: &mut Upload) {
     }
 }
 
-/// Path traversal sequences.
 const CLIMBS: [&str; 10] =
     ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "..\\", "%00", "./", "//", "%c0%ae%c0%ae%c0%af"];
 
@@ -209,7 +202,6 @@ fn add_a_field(it: &mut Attacker<'_>, upload: &mut Upload) {
     signed.insert(it.random.usize(..=signed.len()), (name.to_owned(), value.to_owned()));
 }
 
-/// Rewrites the policy with a wider range of sizes or one condition less, without signing it again.
 fn loosen_the_policy(it: &mut Attacker<'_>, upload: &mut Upload) {
     let Some((_, policy)) = upload.signed().iter_mut().find(|(name, _)| name == "policy") else { return };
     let Ok(text) = STANDARD.decode(&*policy) else { return };

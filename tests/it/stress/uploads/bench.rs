@@ -11,7 +11,6 @@ use super::super::raw;
 use super::upload::Target;
 use crate::support::caller::{Answer, Caller};
 
-/// Largest file that is uploaded by form.
 pub(super) const MAX_FORM_FILE: u64 = 5_242_880;
 
 pub(super) struct Bench {
@@ -48,7 +47,6 @@ impl Bench {
         Target::read(self.ask(order).await.data())
     }
 
-    /// Returns targets that differ in one property: name, folder, type, size, account.
     pub(super) async fn others(&self, order: &Value) -> Vec<Target> {
         let mut others = Vec::new();
         for (member, value) in [
@@ -66,7 +64,6 @@ impl Bench {
         others
     }
 
-    /// Returns the content behind a URL, if any.
     pub(super) async fn download(&self, url: &str) -> Option<Vec<u8>> {
         let response = self.owner.http().get(url).send().await.expect("the object store answers");
         match response.status().as_u16() {
@@ -76,7 +73,6 @@ impl Bench {
         }
     }
 
-    /// Compares listed, counted, served and stored files with the only file that may exist.
     pub(super) async fn holds(&self, file: Option<(&str, &[u8])>, after: &str) {
         // A partial upload is removed once the service knows that nothing follows.
         let settled = async {
@@ -114,7 +110,6 @@ impl Bench {
         found
     }
 
-    /// Deletes a file, so that the next one is the only one.
     pub(super) async fn delete(&self, url: &str) {
         let headers = vec![("content-type", "application/json")];
         let body = Some(json!({ "url": url }).to_string().into_bytes());
@@ -122,7 +117,6 @@ impl Bench {
         self.owner.send(reqwest::Method::DELETE, "/api-key/storage/store/url", odd).await.data();
     }
 
-    /// Returns the balance after the billing of storage for this span.
     pub(super) async fn balance_after(&self, span: Duration) -> Value {
         self.controls.advance_clock(span).await.expect("storage is billed");
         self.owner.get("/api-key/balance").await.data().clone()

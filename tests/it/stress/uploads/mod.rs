@@ -18,7 +18,6 @@ use super::{Intensity, tell};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Returns an order for a file of this size, by form or by PUT.
 fn order(random: &mut fastrand::Rng, size: u64) -> Value {
     let mimes = ["image/png", "text/plain; charset=utf-8", "application/x-stress"];
     let folders = ["thumbnails", "covers", "samples", "documents"];
@@ -36,14 +35,12 @@ fn content(random: &mut fastrand::Rng, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sends an upload that must be stored.
 async fn store(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
     let reply = upload.send().await.unwrap_or_else(|| panic!("{what}: no answer"));
     assert!(matches!(reply.status, 200 | 204), "{what}: {reply:?}");
     bench.holds(Some((&target.download_url, &upload.file)), what).await;
 }
 
-/// Sends an upload that must be rejected, and checks for leftovers.
 async fn refuse(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
     let reply = upload.send().await;
     match &reply {

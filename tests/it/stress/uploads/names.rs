@@ -5,7 +5,6 @@ use serde_json::json;
 use super::super::{Intensity, tell};
 use super::bench::{Bench, MAX_FORM_FILE};
 
-/// Parts of names with a special meaning somewhere.
 const PIECES: [&str; 38] = [
     "..",
     ".",

@@ -49,15 +49,12 @@ impl Target {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct UploadForm {
     pub(super) fields: Vec<(String, String)>,
-    /// Fields after the file, where none belong.
     pub(super) after: Vec<(String, String)>,
 }
 
-/// Announced length of the body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Length {
     True,
-    /// More or fewer bytes than sent.
     Lie(i64),
     Chunked,
     Missing,
@@ -68,13 +65,11 @@ pub(crate) struct Upload {
     pub(super) host: String,
     pub(super) method: &'static str,
     pub(super) path: String,
-    /// As written in the URL.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) form: Option<UploadForm>,
     pub(super) file: Vec<u8>,
     pub(super) length: Length,
-    /// Number of bytes after which the request is cut off.
     pub(super) cut: Option<usize>,
 }
 
@@ -83,7 +78,6 @@ impl Upload {
         self.form.is_some()
     }
 
-    /// Returns everything signed: the parameters of a URL, or the fields of a form.
     pub(super) fn signed(&mut self) -> &mut Vec<(String, String)> {
         match &mut self.form {
             Some(form) => &mut form.fields,
@@ -104,7 +98,6 @@ impl Upload {
         [body.as_bytes(), &self.file, end.as_bytes()].concat()
     }
 
-    /// Returns the whole request as sent.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = self.body();
         let query: Vec<_> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -3,7 +3,6 @@
 use super::{Differences, is_our_decision, name_in, spelled};
 use inferstore_document::{Operation, document, members, operations};
 
-/// Row of the tables of endpoints: call, parameters, body, and type of `data`.
 type Endpoint = (&'static str, &'static [&'static str], &'static str, &'static str);
 
 const NONE: &str = "none";
@@ -32,7 +31,6 @@ const ENDPOINTS: &[Endpoint] = &[
     ("DELETE /api-key/storage/store/url", &[], "FileUrl", NONE),
 ];
 
-/// Returns the call in the notation of the description.
 pub(super) fn call(operation: Operation) -> String {
     format!("{} {}", operation.method.to_uppercase(), operation.path)
 }
@@ -44,7 +42,6 @@ fn envelope(operation: Operation) -> Vec<String> {
     fields.map(|(name, field)| format!("{name} {}", spelled(field))).collect()
 }
 
-/// Returns the operations of the original description.
 fn described_operations() -> impl Iterator<Item = Operation> {
     operations().filter(|operation| {
         let is_described = ENDPOINTS.iter().any(|row| row.0 == call(*operation));

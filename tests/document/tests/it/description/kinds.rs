@@ -4,11 +4,9 @@ use super::{Differences, is_our_decision, object, spelled, strings};
 use inferstore_document::{document, members, resolve};
 use serde_json::Value;
 
-/// Field in the notation of the catalog: its name, and its type, with the options after a colon.
 type Field = (&'static str, &'static str);
 
-/// Row of the catalog: kind of model, number of variants, inputs and outputs. Numeric ranges are with the
-/// limits.
+/// Row of the catalog: kind of model, number of variants, inputs and outputs with their limits.
 const KINDS: &[(&str, usize, &[Field], &[Field])] = &[
     (
         "multi-method image blending",
@@ -73,7 +71,6 @@ fn is_of(kind: &str, schema: &Value) -> bool {
     words == [kind]
 }
 
-/// Returns a field in the notation of the catalog.
 fn in_catalog(field: &'static Value) -> String {
     let target = resolve(field);
     match (target.get("enum"), spelled(field).as_str()) {

@@ -11,9 +11,7 @@ const LIMITS: &[(&str, &str, i64)] = &[
     ("GET /api-key/task/histories limit", "default", 10),
     ("GET /api-key/task/histories limit", "maximum", 100),
     ("GET /api-key/task/histories offset", "default", 0),
-    // Pages are 1-based.
     ("GET /api-key/storage/upload/{folder} page", "minimum", 1),
-    // Greater than 0, at most 100 MiB.
     ("PresignRequest.size", "minimum", 1),
     ("PresignRequest.size", "maximum", 104_857_600),
     // Sent as strings with an equivalent pattern: see the kinds of the service.
@@ -23,7 +21,6 @@ const LIMITS: &[(&str, &str, i64)] = &[
     ("FaceDetectionInput.confidence.x-number", "maximum", 1),
 ];
 
-/// Keywords that restrict a type in OpenAPI 3.0, and its defaults.
 const KEYWORDS: &[&str] = &[
     "default",
     "minimum",

@@ -26,7 +26,6 @@ type Field = (&'static str, &'static str, &'static str);
 /// Sign before additions of the document to the original description.
 const DECISION: char = '†';
 
-/// Collects differences, so that one run of a test shows all of them.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -55,7 +54,6 @@ impl Differences {
         }
     }
 
-    /// Compares the fields of an object: names, types and explanations.
     fn in_fields(&mut self, place: &str, object: &'static Value, fields: &[Field]) {
         let properties = &object["properties"];
         let is_described = |name: &str| fields.iter().any(|(described, ..)| *described == name);
@@ -91,7 +89,6 @@ impl Differences {
     }
 }
 
-/// Returns true if a part of the document is marked as an addition to the original description.
 fn is_our_decision(value: &'static Value) -> bool {
     let own = value["description"].as_str().or_else(|| resolve(value)["description"].as_str());
     own.is_some_and(|text| text.contains(DECISION))
@@ -121,7 +118,6 @@ fn spelled(value: &'static Value) -> String {
     }
 }
 
-/// Returns the words of an open or closed enumeration.
 fn words_of(schema: &'static Value) -> Option<&'static Value> {
     schema.get("enum").or_else(|| schema.get("x-extensible-enum"))
 }
@@ -130,14 +126,12 @@ fn name_in(reference: &'static str) -> Option<&'static str> {
     reference.rsplit('/').next()
 }
 
-/// Returns the object at a path such as `Model` or `Model.model_metadata`.
 fn object(place: &'static str) -> &'static Value {
     let mut names = place.split('.');
     let root = schema(names.next().unwrap_or_default());
     names.fold(root, |object, name| resolve(&object["properties"][name]))
 }
 
-/// Returns the strings of an array such as `required` or `enum`.
 fn strings(array: &'static Value) -> Vec<&'static str> {
     items(array).filter_map(Value::as_str).collect()
 }
@@ -172,7 +166,6 @@ fn split(text: &str) -> Vec<String> {
     found.iter().map(|text| plain(text)).filter(|text| !text.is_empty()).collect()
 }
 
-/// Removes marks, line breaks and capitals.
 fn plain(text: &str) -> String {
     let text = text.replace("**", "").replace(['`', '"'], "").to_lowercase();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

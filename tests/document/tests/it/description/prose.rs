@@ -11,13 +11,9 @@ use inferstore_document::{document, items, operations, resolve, schema};
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Introduction of the whole document, or conventions of all calls.
     Introduction,
-    /// Introduction of a tag.
     Tag(&'static str),
-    /// Call, with its parameters, body and responses.
     Call(&'static str),
-    /// Schema or one of its fields.
     Schema(&'static str),
     Key,
 }

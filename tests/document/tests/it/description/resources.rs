@@ -173,7 +173,6 @@ const RESOURCES: &[(&str, &[Field])] = &[
         ],
     ),
     ("TaskCreated", &[("data", "string", "task")]),
-    // Bodies of requests
     (
         "ModelListRequest",
         &[

@@ -93,7 +93,6 @@ fn descriptor_types_that_were_not_seen_are_reported_as_our_decision() {
     differences.none();
 }
 
-/// Options of the model kinds are described with the kinds.
 #[test]
 fn the_document_has_no_enumeration_that_is_not_described() {
     let schemas = || members(&document()["components"]["schemas"]);

@@ -4,7 +4,6 @@ use super::Place::{Call, Introduction, Key, Tag};
 use super::Sentence;
 
 pub(super) const SENTENCES: &[Sentence] = &[
-    // What the service does
     (
         "The service runs trained models as asynchronous inference tasks and stores input files for them.",
         Introduction,
@@ -22,7 +21,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
     ),
     ("The price is a JSON number.", Introduction, &["price", "cost", "json number"]),
     ("Timestamps everywhere are ISO 8601 in UTC.", Introduction, &["timestamps … iso 8601 … utc"]),
-    // Envelope and page
     ("`status`: `success` on success.", Introduction, &["| status | success"]),
     ("`message`: short text.", Introduction, &["| message | … short text"]),
     (
@@ -41,7 +39,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Introduction,
         &["total … count … all pages … 0 when nothing matches"],
     ),
-    // Errors
     (
         "A failed request returns a non-2xx status and a JSON body `{status: \"fail\", message: <string>}`.",
         Introduction,
@@ -58,7 +55,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Introduction,
         &["machine-readable error codes", "message"],
     ),
-    // Billing
     (
         "Running tasks and storing files draw on the account balance.",
         Introduction,
@@ -80,7 +76,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Introduction,
         &["storage is billed separately from inference"],
     ),
-    // Authentication
     (
         "Every endpoint requires the request header `x-api-key` carrying the API key.",
         Introduction,
@@ -99,7 +94,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         &["upload", "authorization of its own", "key off"],
     ),
     ("How keys are issued, revoked or rotated: not shown.", Key, &["issued, revoked or rotated"]),
-    // Versioning
     ("The base URL ends with `/api/v1`.", Introduction, &["root … version", "ends with /api/v1"]),
     ("Each model has versions.", Introduction, &["model has versions"]),
     (
@@ -107,7 +101,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Introduction,
         &["task", "input and output formats", "declared when it ran"],
     ),
-    // Models
     (
         "A catalog of runnable models, which can be searched, sorted and filtered.",
         Call("POST /api-key/model/list"),

@@ -9,7 +9,6 @@ const STATISTICS: &str = "GET /api-key/storage/upload/statistics";
 const DELETE: &str = "DELETE /api-key/storage/store/url";
 
 pub(super) const SENTENCES: &[Sentence] = &[
-    // The two steps
     ("Step 1 asks the service for a presigned target.", Tag("Storage"), &["step 1", "asks … for a target"]),
     (
         "Step 2 sends the bytes straight to object storage, not through the service; no key header.",
@@ -22,7 +21,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         &["addressable by download_url", "listed", "deleted"],
     ),
     ("`download_url` can be used as a model input.", Introduction, &["upload", "download_url … input"]),
-    // The two tiers
     (
         "Up to 5,242,880 bytes: bucket root URL; full form policy (entries such as `key`, `policy`, `x-amz-*` \
          entries, `Content-Type`).",
@@ -64,7 +62,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         &["contains the text x-amz-algorithm … put … post"],
     ),
     ("`fields`: JSON-encoded object; must be parsed.", Tag("Storage"), &["parse", "fields", "json object"]),
-    // Presigning
     (
         "Presign size over 104,857,600: the call fails. Size 0 or less: invalid.",
         Call(PRESIGN),
@@ -84,7 +81,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
             "no effect … organization scope",
         ],
     ),
-    // Listing
     ("`page`: 1-based.", Call(LISTING), &["page … counted from 1"]),
     (
         "`pageSize`: files per page; the name `page_size` is also mentioned as an alias.",
@@ -109,7 +105,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Schema("StorageFile"),
         &["expired", "not promised"],
     ),
-    // Counting and deleting
     (
         "Number of files uploaded through the presigned flow; their total size.",
         Call(STATISTICS),

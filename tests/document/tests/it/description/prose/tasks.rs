@@ -22,7 +22,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Introduction,
         &["inputs it declares", "until its status is terminal"],
     ),
-    // The rows of the state machine
     (
         "create task | balance sufficient | `in_queue` | task id returned",
         Tag("Tasks"),
@@ -69,7 +68,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Tag("Tasks"),
         &["queue … computing … terminal", "order"],
     ),
-    // Polling
     (
         "Suggested interval 2 to 5 seconds for fast models, 10 to 30 seconds for long jobs.",
         Tag("Tasks"),
@@ -81,7 +79,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         &["stop as soon as the status is terminal"],
     ),
     ("Task results are obtained by polling the detail.", Call(DETAIL), &["call to poll"]),
-    // Creating
     ("JSON body is the model's input object directly.", Call(CREATE), &["body is the model's input object"]),
     ("`data.data` is the id string.", Call(CREATE), &["identifier is at data.data"]),
     (
@@ -106,7 +103,6 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Call(ALIAS),
         &["x-api-key", "same … body", "same … meaning"],
     ),
-    // Canceling
     (
         "A task can be canceled only while queued; it is not billed then.",
         Call(CANCEL),
@@ -118,11 +114,9 @@ pub(super) const SENTENCES: &[Sentence] = &[
         &["computing", "interrupt", "runs to completion"],
     ),
     ("Cancel answers without data.", Call(CANCEL), &["envelope has no data"]),
-    // The history
     ("Page of tasks, ordered oldest first.", Call(HISTORIES), &["oldest first"]),
     ("Records in the task history carry a subset.", Call(HISTORIES), &["records carry a subset"]),
     ("`limit`: default 10, maximum 100.", Call(HISTORIES), &["at most 100"]),
-    // A task
     (
         "On `success` the output is at `result.result` (shape depends on the model).",
         Schema("TaskDetail"),
@@ -133,14 +127,12 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Schema("TaskDetail"),
         &["detail of the failure … failed … otherwise null"],
     ),
-    // The list of models
     ("Model list page size: default 10.", Schema("ModelListRequest"), &["10 by default"]),
     (
         "Maximum `limit` of the model list: not shown.",
         Schema("ModelListRequest"),
         &["largest", "not promised"],
     ),
-    // The catalog
     (
         "A URL of a file goes in, a URL of a generated file comes out.",
         Introduction,
