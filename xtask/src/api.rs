@@ -64,7 +64,6 @@ impl Job {
     }
 }
 
-/// Writes the public API of one package, and reports how it changed.
 pub(crate) fn update(root: &Path, package: &str) -> Result<String> {
     let (_, folder) = PUBLISHED.iter().find(|(known, _)| *known == package).context("it is not published")?;
     let api = Api::read(root, package, folder)?;
@@ -72,7 +71,6 @@ pub(crate) fn update(root: &Path, package: &str) -> Result<String> {
     Ok(api.changes())
 }
 
-/// The public API of a package beside its snapshot.
 struct Api {
     file: PathBuf,
     kept: String,
@@ -91,14 +89,12 @@ impl Api {
         fs::write(root.join(file), &self.now).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// The file with its changed lines.
     fn changes(&self) -> String {
         let changes = Changes::between(&self.kept, &self.now);
         format!("{}: {}\n{}", self.file.display(), changes.verdict(), changes.lines())
     }
 }
 
-/// The public items of a package with its default features, sorted, one a line.
 fn public_api(root: &Path, package: &str) -> Result<String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut rustdoc = cargo();
@@ -150,13 +146,11 @@ fn is_listed(item: &str) -> bool {
     }
 }
 
-/// The trait of an implementation, after its generics and with its `!`.
 fn implemented_trait(item: &str) -> Option<&str> {
     let (name, _) = item.strip_prefix("impl")?.split_once(" for ")?;
     Some(name)
 }
 
-/// Runs rustdoc with its unstable options, for cargo.
 pub(crate) fn rustdoc() -> ExitCode {
     let status = Command::new("rustdoc").args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
@@ -239,7 +233,6 @@ fn breaks_when_added(item: &str, old: &Holders) -> bool {
     }
 }
 
-/// The last word in front of the path of an item, and the path.
 fn declared(item: &str) -> Option<(&'static str, String)> {
     let mut rest = item;
     while let Some((_, after)) = rest.strip_prefix("#[").and_then(|rest| rest.split_once("] ")) {
@@ -254,7 +247,6 @@ fn declared(item: &str) -> Option<(&'static str, String)> {
     Some((kind?, path(rest)))
 }
 
-/// The path that a text begins with, without generics.
 fn path(text: &str) -> String {
     let mut path = String::new();
     let mut depth = 0;
@@ -270,7 +262,6 @@ fn path(text: &str) -> String {
     path.trim_end_matches(':').to_owned()
 }
 
-/// The last tagged version.
 struct Release {
     tag: String,
     current: String,
@@ -287,7 +278,6 @@ impl Release {
         Ok(Some(Self { tag: tag.trim().to_owned(), current }))
     }
 
-    /// Fails when something breaks since the release, and the version is still compatible with it.
     fn check(&self, root: &Path, file: &Path, now: &str) -> Result<()> {
         let place = format!("{}:{}", self.tag, file.display());
         let old = git(root, &["show", &place])?.with_context(|| format!("there is no {place}"))?;

@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 
 use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 
-/// The build of cargo-llvm-cov, and its report.
 const BUILD: &str = "target/coverage";
 const REPORT: &str = "target/coverage.txt";
 
@@ -36,7 +35,6 @@ impl Job {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         let text =
             fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
-        // The lines that no test runs follow the table.
         let (table, lines) = text.split_once("Uncovered Lines:").unwrap_or((&text, ""));
         Ok(match &self.path {
             None => table.to_owned(),

@@ -12,12 +12,9 @@ use crate::package;
 
 const CONFIG: &str = ".cargo/deny.toml";
 
-/// Licenses and second versions that the configuration permits.
 #[derive(Default)]
 struct Permitted {
-    /// A license, or a crate and its license.
     licenses: BTreeSet<String>,
-    /// The second versions: a crate, and the beginning of its version.
     versions: BTreeSet<(String, String)>,
 }
 
@@ -79,7 +76,6 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
     mistakes
 }
 
-/// Returns true if the package has this name, and a version that begins with `start`.
 fn is_version((name, start): &(String, String), package: &Value) -> bool {
     let version = package["version"].as_str().unwrap_or_default();
     package["name"] == *name && format!("{version}.").starts_with(&format!("{start}."))

@@ -6,19 +6,15 @@ use serde_json::Value;
 /// The sign before a decision in a description. The introduction of the document explains it.
 pub(crate) const DECISION: char = '†';
 
-/// Text by which a reference to a tag is recognized.
 const TAG: &str = "he tag ";
 
-/// The title of the section of the introduction that explains the sign.
 pub(crate) const EXPLANATION: &str = "Our decision";
 
-/// Returns the Markdown with each sign as a link to the explanation.
 pub(crate) fn with_linked_decisions(markdown: &str, explanation: &str) -> String {
     let sign = format!("[{DECISION}]({explanation} \"{EXPLANATION}\")");
     markdown.replace(DECISION, &sign)
 }
 
-/// Rewrites every description in the value.
 pub(crate) fn rewrite(value: &mut Value) {
     match value {
         Value::Object(map) => {

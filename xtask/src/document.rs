@@ -12,10 +12,8 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use sha2::{Digest, Sha256};
 
-/// The document of the repository.
 pub(crate) const DOCUMENT: &str = "openapi/inferstore.yaml";
 
-/// The document as it stands on disk.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
@@ -31,12 +29,10 @@ impl Document {
         Ok(Self { path: path.to_owned(), text, lines, value })
     }
 
-    /// Returns the text of the line at which the place begins.
     pub(crate) fn line(&self, pointer: &Pointer) -> Option<&str> {
         self.text.lines().nth(self.index(pointer)?)
     }
 
-    /// Returns the index of the line at which the place begins.
     pub(crate) fn index(&self, pointer: &Pointer) -> Option<usize> {
         usize::try_from(self.lines.of(pointer)?).ok()?.checked_sub(1)
     }
@@ -45,12 +41,10 @@ impl Document {
         Sha256::digest(bytes.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Fails if there are mistakes.
     pub(crate) fn reject(&self, mistakes: Vec<Mistake>) -> Result<()> {
         if mistakes.is_empty() { Ok(()) } else { Err(self.error(mistakes)) }
     }
 
-    /// The mistakes, one line each, in the order of the document.
     pub(crate) fn error(&self, mistakes: Vec<Mistake>) -> Error {
         let mut numbered: Vec<(Option<u64>, Mistake)> =
             mistakes.into_iter().map(|mistake| (self.lines.of(&mistake.pointer), mistake)).collect();
@@ -64,7 +58,6 @@ impl Document {
     }
 }
 
-/// One mistake in the document.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pointer: Pointer,
@@ -96,7 +89,6 @@ impl Lines {
     }
 }
 
-/// Walks the text along the value that was read from it.
 struct LineWalk<'a> {
     value: &'a Value,
     pointer: Pointer,

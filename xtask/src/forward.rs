@@ -15,7 +15,6 @@ pub(crate) struct Job {
     _arguments: Vec<OsString>,
 }
 
-/// Runs the whole program with the arguments of this one.
 pub(crate) fn run() -> Result<(String, ExitCode)> {
     let mut whole = cargo();
     whole.args(["run", "--quiet", "--package", "xtask", "--"]).args(env::args_os().skip(1));

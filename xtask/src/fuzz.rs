@@ -8,9 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use inferstore_contract::tools::{absolute, cargo, need_subcommand};
 
-/// The fuzz targets, and their kept corpus.
 const PACKAGE: &str = "tests/fuzz";
-/// Everything that is not kept.
 const SCRATCH: &str = "target/fuzz";
 
 /// Larger inputs hardly reach further, and larger entries are not worth reading.
@@ -35,7 +33,6 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Runs the fuzz targets one after the other. libFuzzer prints how many inputs it tried.
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         need_subcommand("fuzz")?;
         let known = targets(root)?;
@@ -85,7 +82,6 @@ fn scratch(root: &Path, what: &str, target: &str) -> Result<String> {
     Ok(folder.display().to_string())
 }
 
-/// The names of all fuzz targets, which are those of their programs.
 fn targets(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(PACKAGE).join("fuzz_targets");
     let files = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;

@@ -25,24 +25,18 @@ use crate::sdk::{self, Language};
 use crate::tables;
 use crate::validate::{rust_names, validate};
 
-/// The command that updates a stale file, as messages and the header name it.
 const COMMAND: &str = "cargo xtask generate";
 
-/// The generated client.
 pub(crate) const CLIENT: &str = "crates/api/src/generated.rs";
 
-/// The generated part of the tests of the document.
 const TYPES_OF_TESTS: &str = "tests/document/src/types/generated.rs";
 
-/// The reference of the console.
 const REFERENCE: &str = "crates/console/assets/reference.html";
 
 const TYPES_HEADER: &str = "//! The lists of the generated types, by the names of the document.\n";
 
-/// Maximum number of lines of a difference that are shown; `git diff` shows the rest.
 const SHOWN_LINES: usize = 40;
 
-/// Maximum number of characters of an error of progenitor that are shown.
 const MAX_GENERATOR_ERROR: usize = 200;
 
 #[derive(clap::Args)]
@@ -59,12 +53,10 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The document and the files of the repository.
     pub(crate) fn of_repository(check: bool) -> Self {
         Self { check, document: None, output: None }
     }
 
-    /// Writes or compares, and reports what changed.
     pub(crate) fn run(self, root: &Path) -> Result<String> {
         let document = self.document.unwrap_or_else(|| root.join(DOCUMENT));
         let files = generate(&document)?;
@@ -77,7 +69,6 @@ impl Job {
     }
 }
 
-/// Writes or compares one file, and reports what changed.
 fn write(document: &Path, path: &Path, new: &str, is_check: bool) -> Result<String> {
     let output = path.display();
     let old = match fs::read_to_string(path) {
@@ -107,13 +98,11 @@ fn changes(old: &str, new: &str) -> String {
     shown
 }
 
-/// Returns the generated client for the document at `path`.
 pub(crate) fn client(path: &Path) -> Result<String> {
     let [(_, client), ..] = generate(path)?;
     Ok(client)
 }
 
-/// Returns the generated files for the document at `path`, the client first.
 fn generate(path: &Path) -> Result<[(&'static str, String); 6]> {
     let document = Document::load(path)?;
     document.reject(validate(&document)?)?;
@@ -137,7 +126,6 @@ fn generate(path: &Path) -> Result<[(&'static str, String); 6]> {
     ])
 }
 
-/// progenitor's part.
 fn translate(document: &Document, spec: &OpenAPI, settings: &GenerationSettings) -> Result<syn::File> {
     let tokens = without_panics(|| Generator::new(settings).generate_tokens(spec))
         .and_then(|tokens| tokens.map_err(|error| error.to_string()));

@@ -50,7 +50,6 @@ fn leads_somewhere(texts: &BTreeMap<String, String>, page: &str, target: &str) -
     }
 }
 
-/// The path from the root of the repository; none for a path out of it.
 fn resolve(page: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -64,7 +63,6 @@ fn resolve(page: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors of the headings of a page.
 fn anchors(text: &str) -> BTreeSet<String> {
     let events = with_anchors(Parser::new_ext(text, Options::ENABLE_TABLES));
     let anchor = |event| match event {
@@ -74,7 +72,6 @@ fn anchors(text: &str) -> BTreeSet<String> {
     events.into_iter().filter_map(anchor).collect()
 }
 
-/// Returns the events of a page, whose headings have the anchors that GitHub gives to them.
 pub(crate) fn with_anchors<'a>(events: impl Iterator<Item = Event<'a>>) -> Vec<Event<'a>> {
     let mut events: Vec<Event<'a>> = events.collect();
     let mut taken = BTreeSet::new();

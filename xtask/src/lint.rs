@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use crate::document::{DOCUMENT, Document};
 use inferstore_contract::tools::{LINTERS, Tools, output_of};
 
-/// Configuration of Redocly, with the rules of its linter.
 pub(crate) const REDOCLY_RULES: &str = "openapi/redocly.yaml";
 
 const SPECTRAL_RULES: &str = "openapi/spectral.yaml";
@@ -16,7 +15,6 @@ const FLOWS: &str = "openapi/flows.arazzo.yaml";
 /// Spectral does not know the extension of Redocly that this one needs.
 const UPLOAD_AND_RUN: &str = "openapi/upload-and-run.arazzo.yaml";
 
-/// The hash of what the linters passed last.
 const STAMP: &str = "target/tools/linted";
 
 /// Runs the linters, unless they have passed the same documents by the same rules.
@@ -35,7 +33,6 @@ pub(crate) fn lint_once(root: &Path) -> Result<String> {
     Ok(report)
 }
 
-/// Runs all three, then reports; fails if one of them finds so much as a hint.
 pub(crate) fn lint(root: &Path) -> Result<String> {
     let tools = Tools::install(root, &LINTERS)?;
     let spectral = ["lint", "--fail-severity=hint", "-r", SPECTRAL_RULES, DOCUMENT, FLOWS];

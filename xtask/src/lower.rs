@@ -22,19 +22,15 @@ use crate::descriptions;
 use crate::validate::operations;
 use crate::words::{OPEN, Words};
 
-/// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Input of the generator, and the types that replace some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,
-    /// Names and descriptions of opaque identifiers.
     pub(crate) ids: Vec<Id>,
     pub(crate) envelopes: Vec<Envelope>,
     /// Properties that are numbers in Rust and strings on the wire: schema and property.
     pub(crate) numbers_as_strings: BTreeSet<(String, String)>,
-    /// Properties that only help: schema and property.
     pub(crate) advisory: BTreeSet<(String, String)>,
     /// Input schema, name of the kind, output schema.
     pub(crate) kinds: Vec<Kind>,
@@ -44,7 +40,6 @@ pub(crate) struct Lowered {
 pub(crate) struct Id {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// The largest length of a text that is checked.
     max_length: Option<usize>,
 }
 
@@ -68,12 +63,10 @@ impl Id {
         is_text.then(|| Self { name: name.to_owned(), description, max_length })
     }
 
-    /// The path under which generated code finds the type.
     pub(crate) fn path(&self) -> String {
         format!("crate::types::{}", self.name)
     }
 
-    /// The type, and the call of the macro in `crates/api` that gives it its behaviour.
     pub(crate) fn items(&self) -> TokenStream {
         let name = format_ident!("{}", self.name);
         let description = &self.description;
@@ -90,15 +83,12 @@ impl Id {
     }
 }
 
-/// A schema that only puts the envelope around a payload. `crates/api` has one type for all of them.
 pub(crate) struct Envelope {
     pub(crate) name: String,
-    /// The schema of the payload; cancel and delete return none.
     payload: Option<String>,
 }
 
 impl Envelope {
-    /// The schema as an envelope, if it is one and nothing else.
     fn read(name: &str, schema: &Value) -> Option<Self> {
         let properties = schema["properties"].as_object()?;
         let is_status = properties.get("status")? == &json!({"$ref": format!("{SCHEMAS}EnvelopeStatus")});
@@ -111,27 +101,22 @@ impl Envelope {
         (is_status && is_text && properties.len() == fields).then(|| Self { name: name.to_owned(), payload })
     }
 
-    /// The type that stands in for it.
     pub(crate) fn path(&self) -> String {
         let payload = self.payload.as_ref().map(|payload| format!("crate::types::{payload}"));
         format!("crate::Envelope<{}>", payload.as_deref().unwrap_or("crate::NoData"))
     }
 }
 
-/// A model kind of the catalog.
 pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) input: String,
     pub(crate) output: String,
-    /// The properties of the input that are files: their format is `uri`.
     pub(crate) files: BTreeSet<String>,
 }
 
 /// A type of `crates/api` that stands in for every schema of one form.
 pub(crate) struct StandIn {
-    /// The format that marks the schema in the lowered document.
     pub(crate) format: &'static str,
-    /// Its path in `crates/api`.
     pub(crate) path: &'static str,
 }
 
@@ -240,7 +225,6 @@ fn optional_lists(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Ends the description of a schema whose further fields are kept.
 const FURTHER_FIELDS: &str = "Further fields may be present.";
 
 fn keep_further_fields(schema: &mut Map<String, Value>) {

@@ -136,7 +136,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one task; returns its report and its exit code.
 fn run(task: Task) -> Result<(String, ExitCode)> {
     let root = &root()?;
     let report = match task {

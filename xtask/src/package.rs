@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use inferstore_contract::tools::{absolute, cargo, must};
 
-/// The packages that are published, and their folders.
 pub(crate) const PUBLISHED: [(&str, &str); 6] = [
     ("inferstore-drift", "crates/drift"),
     ("inferstore-api", "crates/api"),
@@ -28,10 +27,8 @@ const REQUIRED: [&str; 5] = ["Cargo.toml", "README.md", "CHANGELOG.md", "LICENSE
 /// Without a provider of cryptography, a feature of reqwest that makes every client of a program panic.
 const WITHOUT_PROVIDER: &str = "reqwest/rustls-no-provider";
 
-/// A program that is built with the lower bounds of the dependencies.
 const MINIMA: &str = "target/minima";
 
-/// A program whose dependencies are the newest.
 const NEWEST: &str = "target/newest";
 
 /// Check the packages of the published crates: their files, the Rust that each dependency needs, and lower bounds.
@@ -60,7 +57,6 @@ impl Job {
     }
 }
 
-/// Returns the output of `cargo metadata` for all packages, with every feature.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     read_metadata(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])
 }
@@ -90,7 +86,6 @@ fn check_files(root: &Path, name: &str, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first target of a link in a Markdown text that is no URL and no anchor.
 fn relative_link(text: &str) -> Option<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     targets.into_iter().find(|target| !target.starts_with(['#']) && !target.contains("://"))
@@ -141,7 +136,6 @@ fn check_minima(root: &Path, metadata: &Value) -> Result<String> {
     Ok(format!("the crates build with the lower bounds of {} dependencies\n", minima.len()))
 }
 
-/// Metadata of cargo for a program over the published crates whose dependencies are the newest.
 fn newest(root: &Path) -> Result<Value> {
     let program = write_program(root, NEWEST, "")?;
     let lock = program.join("Cargo.lock");
@@ -154,7 +148,6 @@ fn newest(root: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("cannot read the metadata of cargo")
 }
 
-/// Writes a package outside of the workspace that uses the published crates.
 fn write_program(root: &Path, folder: &str, dependencies: &str) -> Result<PathBuf> {
     let program = absolute(&root.join(folder))?;
     fs::create_dir_all(program.join("src")).context("cannot make a folder for a program")?;

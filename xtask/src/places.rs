@@ -16,13 +16,11 @@ pub(crate) const WIRE: &str = "crates/api/tests/wire/main.rs";
 pub(crate) const CALLS: &str = "tests/it/client/on_the_service/operations.rs";
 pub(crate) const TEST_KIT: &str = "crates/testing/src/lib.rs";
 pub(crate) const PROBES: &str = "tests/it/stress/authorization/probe.rs";
-/// The message of a handler that is not written yet, behind the operation.
 pub(crate) const NOT_YET: &str = "is not implemented";
 const BUILT_IN: &str = "crates/service/src/catalog/models";
 
 const METHODS: &str = "crates/models/src";
 
-/// The texts of the places of operations.
 pub(crate) struct Code {
     handlers: String,
     texts: Vec<(&'static str, String)>,
@@ -38,7 +36,6 @@ impl Code {
         })
     }
 
-    /// Returns the places that an operation lacks.
     pub(crate) fn lacks(&self, path: &str, operation: &Value) -> Vec<&'static str> {
         let id = operation["operationId"].as_str().unwrap_or_default();
         let is_alias = operation.get("x-alias-of").is_some();
@@ -60,7 +57,6 @@ impl Code {
     }
 }
 
-/// Returns a line for each operation or kind of the document that lacks places, with the places.
 pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
     let code = Code::read(root)?;
     let methods = text_of(&root.join(METHODS))?;
@@ -99,7 +95,6 @@ fn without_names(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// The text of a file, or of all Rust files in a folder and below.
 pub(crate) fn text_of(path: &Path) -> Result<String> {
     let cannot_read = || format!("cannot read {}", path.display());
     if path.is_file() {

@@ -20,7 +20,6 @@ use syn::{Attribute, ExprPath, Field, Fields, File, ImplItem, Item, ItemMod, Ite
 use crate::lower::Lowered;
 use crate::validate::{members, operations, target};
 
-/// Edits progenitor's output in place.
 pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     drop_items(file)?;
     let types = types_module(file)?;
@@ -74,7 +73,6 @@ fn drop_items(file: &mut File) -> Result<()> {
     Ok(())
 }
 
-/// Lets `crates/api` read the bodies of responses.
 fn read_bodies(file: &mut File) -> Result<()> {
     struct Bodies(usize);
 
@@ -208,7 +206,6 @@ fn drop_conversion_error(types: &mut Vec<Item>) {
     }
 }
 
-/// Puts everything that needs an HTTP client into a module of its own.
 fn separate_client(file: &mut File) {
     let (modules, client): (Vec<Item>, Vec<Item>) =
         std::mem::take(&mut file.items).into_iter().partition(|item| matches!(item, Item::Mod(_)));
@@ -233,7 +230,6 @@ fn types_module(file: &mut File) -> Result<&mut Vec<Item>> {
         .context("progenitor no longer writes a module of types")
 }
 
-/// The description of every type by its name: those that progenitor writes, and those instead of them.
 fn descriptions(types: &[Item], lowered: &Lowered) -> BTreeMap<String, String> {
     let structs = types.iter().filter_map(|item| match item {
         Item::Struct(item) => Some((item.ident.to_string(), item.attrs.iter().find_map(docs::text)?)),

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::descriptions::{EXPLANATION, with_linked_decisions};
 use crate::validate::{members, resolved};
 
-/// Returns a description of anything but the whole document as HTML.
 fn markdown(text: &str) -> String {
     to_html(&with_linked_decisions(text, "#Decisions"))
 }
@@ -36,7 +35,6 @@ fn pretty(value: &Value) -> String {
     format!("<pre tabindex=\"0\"><code>{}</code></pre>\n", escaped(&text))
 }
 
-/// The first example of a body.
 fn example<'a>(document: &'a Value, body: &'a Value) -> Option<&'a Value> {
     let media = &resolved(document, body)["content"]["application/json"];
     let first = media["examples"].as_object().and_then(|examples| examples.values().next());
@@ -55,7 +53,6 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-/// The first paragraph of a description.
 fn brief(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     markdown(text.split("\n\n").next().unwrap_or_default())
@@ -120,7 +117,6 @@ fn schema(name: &str, schema: &Value, out: &mut String) {
     out.push_str("</article>\n");
 }
 
-/// Returns the page for the document, which is valid.
 pub(crate) fn reference(document: &Value) -> String {
     let mut out = String::new();
     let info = &document["info"];
@@ -143,7 +139,6 @@ pub(crate) fn reference(document: &Value) -> String {
     for tag in &tags {
         let name = tag["name"].as_str().unwrap_or_default();
         let _ = writeln!(out, "<section id=\"{name}\"><h2>{name}</h2>");
-        // Below the heading of the tag, not of an operation.
         let description = markdown(tag["description"].as_str().unwrap_or_default());
         out.push_str(&description.replace("h4>", "h3>").replace("h5>", "h4>"));
         for (path, item) in members(&document["paths"]) {

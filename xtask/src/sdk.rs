@@ -11,10 +11,8 @@ use openapi_impact::Tree;
 use crate::descriptions::DECISION;
 use crate::document::DOCUMENT;
 
-/// The generated file of the Python package.
 pub(crate) const PYTHON: &str = "sdk/python/src/inferstore/_generated.py";
 
-/// The generated file of the TypeScript package.
 pub(crate) const TYPESCRIPT: &str = "sdk/typescript/src/generated.ts";
 
 const PYTHON_HEAD: &str = r#"
@@ -46,7 +44,6 @@ class CallOptions(TypedDict, total=False):
 
 const TYPESCRIPT_HEAD: &str = "\nimport { type FileInput, segment } from \"./inputs.js\";\n";
 
-/// The language of a package.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Language {
     Python,
@@ -73,14 +70,12 @@ const OPERATIONS: [(&str, &str); 16] = [
     ("deleteFile", "deleteFile"),
 ];
 
-/// A model kind: its name, and the names of the schemas of its inputs and its output.
 struct Kind<'a> {
     name: &'a str,
     input: &'a str,
     output: &'a str,
 }
 
-/// Returns the generated file of the package in this language.
 pub(crate) fn types(document: &Tree, language: Language, command: &str) -> Result<String> {
     let schemas = document.pointer("/components/schemas").context("the document has no schemas")?;
     let mut file = File { schemas, language, text: String::new(), inline: Vec::new() };
@@ -133,7 +128,6 @@ fn is_secret(schema: &Tree) -> bool {
     schema["properties"].members().any(|(_, property)| property["x-secret"].is(true))
 }
 
-/// The results of the methods that carry a secret.
 fn secrets(document: &Tree) -> Vec<(&str, &Tree)> {
     let operations = document["paths"].members().flat_map(|(_, item)| item.members());
     let ours = operations
@@ -142,14 +136,12 @@ fn secrets(document: &Tree) -> Vec<(&str, &Tree)> {
     ours.filter_map(|data| target(document, data)).filter(|(_, schema)| is_secret(schema)).collect()
 }
 
-/// The schema of the data that an operation returns.
 fn result<'a>(document: &'a Tree, operation: &'a Tree) -> Option<&'a Tree> {
     let success = operation["responses"]["200"]["$ref"].as_str().and_then(|at| document.pointer(at))?;
     let envelope = success["content"]["application/json"]["schema"]["$ref"].as_str()?;
     Some(&document.pointer(envelope)?["properties"]["data"]).filter(|data| !data.is_null())
 }
 
-/// The component that a reference names.
 fn target<'a>(document: &'a Tree, reference: &'a Tree) -> Option<(&'a str, &'a Tree)> {
     let at = reference["$ref"].as_str()?;
     Some((at.rsplit('/').next()?, document.pointer(at)?))
@@ -173,7 +165,6 @@ impl<'a> File<'a> {
         self.language == Language::Python
     }
 
-    /// A closed vocabulary.
     fn words(&mut self, name: &str, schema: &Tree) -> Result<()> {
         let words: Vec<String> =
             schema["enum"].items().iter().filter_map(Tree::as_str).map(|word| format!("{word:?}")).collect();
@@ -312,7 +303,6 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The names of the exact decimals that travel as JSON numbers.
     fn decimals(&mut self, document: &Tree) -> Result<()> {
         let mut names = Vec::new();
         collect_decimals(document, &mut names);
@@ -332,7 +322,6 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// The methods of the clients, in the order of `OPERATIONS`.
     fn operations(&mut self, document: &'a Tree) -> Vec<Operation<'a>> {
         OPERATIONS.into_iter().filter_map(|(id, name)| self.operation(document, id, name)).collect()
     }
@@ -356,7 +345,6 @@ impl<'a> File<'a> {
             Some((name, _)) => Some(name.to_owned()),
             None => data.map(|data| self.type_of(data, false)),
         };
-        // The identifier of a path says of what it is.
         let of = if path.contains("/task/{id}") { "task" } else { "model" };
         let mut parts = Operation {
             id,
@@ -397,23 +385,16 @@ impl<'a> File<'a> {
     }
 }
 
-/// The parts of a method for an operation.
 struct Operation<'a> {
     id: &'static str,
-    /// Name of the method, as in TypeScript.
     name: &'static str,
     method: String,
     path: String,
-    /// Arguments by position, with their types.
     places: Vec<(&'a str, String)>,
-    /// Arguments by name, with their types.
     named: Vec<(&'a str, String)>,
-    /// The names of the parameters of the query.
     query: Vec<&'a str>,
-    /// The names of the members of the body, if there is one.
     body: Option<Vec<&'a str>>,
     result: Option<String>,
-    /// The members of the result, if one of them is a secret, with their types.
     secret: Vec<(&'a str, String)>,
     is_repeatable: bool,
     summary: String,

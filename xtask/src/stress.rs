@@ -20,10 +20,8 @@ const SEED: &str = "INFERSTORE_STRESS_SEED";
 /// Number of cases that proptest tries for each property. `cargo test` tries 256, the default of proptest.
 const CASES: u32 = 20_000;
 
-/// Prefix of the lines in which tests report what they tried.
 const TRIED: &str = "tried: ";
 
-/// The part that is no module: properties of all crates, with many random cases.
 const PROPERTIES: &str = "properties";
 
 /// The part that needs engines, which `.ci/cluster` starts; it runs only when it is named.
@@ -89,7 +87,6 @@ impl Job {
         Ok(format!("all of it holds, with seed {seed}\n"))
     }
 
-    /// Runs tests, and shows each with what it tried. When one fails, the end of the output is shown.
     fn test(&self, root: &Path, seed: u64, until: Instant, command: &mut Command, name: &str) -> Result<()> {
         command.env(SEED, seed.to_string());
         command.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());
@@ -116,20 +113,17 @@ impl Job {
     }
 }
 
-/// The tests of this name, one at a time.
 fn tests(which: &[&str], name: &str) -> Command {
     let mut command = cargo();
     command.arg("test").args(which).args(["--", name, "--nocapture", "--test-threads", "1"]);
     command
 }
 
-/// The modules that hold tests, and the properties.
 fn parts(modules: &str) -> Vec<&str> {
     let modules = modules.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
     modules.filter(|module| !HELPERS.contains(module)).chain([PROPERTIES]).collect()
 }
 
-/// Returns the number of tests that passed, from the summaries of all test binaries.
 fn passed(output: &str) -> u64 {
     let summaries = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     summaries.filter_map(|summary| summary.split_once(" passed")?.0.parse::<u64>().ok()).sum()

@@ -13,7 +13,6 @@ use inferstore_contract::tools::{absolute, cargo, output_of};
 use crate::document::{DOCUMENT, Document};
 use crate::{api, diff, generate, lint, places};
 
-/// Interval at which `--watch` looks at the document.
 const WATCH_INTERVAL: Duration = Duration::from_millis(300);
 
 #[derive(clap::Args)]
@@ -88,7 +87,6 @@ fn signatures(code: &str) -> Vec<&str> {
     code.lines().filter(|line| !line.trim_start().starts_with("//")).collect()
 }
 
-/// Runs the tests that need the document alone.
 fn check_document(root: &Path) -> Result<String> {
     let mut test = cargo();
     test.args(["test", "--quiet", "--package", "inferstore-document"]);
@@ -102,7 +100,6 @@ fn check_document(root: &Path) -> Result<String> {
     bail!("{}", if differences.is_empty() { output } else { differences.join("\n") })
 }
 
-/// Returns what a failed test says, from the begin of its part of the output.
 fn difference(part: &str) -> Option<&str> {
     let (_, said) = part.split_once("stdout ----\n")?;
     said.split("\n\n").next().map(str::trim_end)

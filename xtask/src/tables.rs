@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::lower::Lowered;
 use crate::validate::{items, members, operations, resolved};
 
-/// The functions `rewritten` and `kinds` of the tests: the generated type of each body and of each model kind.
 pub(crate) fn types_of_tests(document: &Value, lowered: &Lowered) -> TokenStream {
     let bodies: BTreeSet<&str> = operations(document)
         .flat_map(|(.., operation)| {
@@ -51,7 +50,6 @@ pub(crate) fn types_of_tests(document: &Value, lowered: &Lowered) -> TokenStream
 pub(crate) const SAFETIES: [(&str, &str); 3] =
     [("repeatable", "Repeatable"), ("once", "Once"), ("billed", "Billed")];
 
-/// The modules `operations` and `limits` of the document as it is written.
 pub(crate) fn modules(document: &Value) -> TokenStream {
     let (constants, names): (Vec<_>, Vec<_>) =
         operations(document).map(|(path, method, _, operation)| constant(path, method, operation)).unzip();
@@ -73,7 +71,6 @@ pub(crate) fn modules(document: &Value) -> TokenStream {
     }
 }
 
-/// The constant of an operation, and its name.
 fn constant(path: &str, method: &str, operation: &Value) -> (TokenStream, proc_macro2::Ident) {
     let id = operation["operationId"].as_str().unwrap_or_default();
     let name = format_ident!("{}", constant_case(id));

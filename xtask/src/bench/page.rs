@@ -26,7 +26,6 @@ loopback, in alternating rounds; figures are medians of the rounds.
 
 ";
 
-/// The verdicts of a row, as the table spells them; the second one is followed by the minimum.
 const VERDICTS: [&str; 3] = ["| ahead |", "| meets its minimum of", "| behind |"];
 
 pub(super) fn write(root: &Path, measured: &[Measured]) -> Result<()> {
@@ -41,7 +40,6 @@ fn page(measured: &[Measured], old: &str) -> String {
     format!("{HEAD}{}{parts}", summary(&parts))
 }
 
-/// A table that counts the verdicts of each part.
 fn summary(parts: &str) -> String {
     let mut text =
         "| part | rows | ahead | meet their minimum | behind |\n|---|--:|--:|--:|--:|\n".to_owned();
@@ -64,7 +62,6 @@ fn parts(measured: &[Measured], old: &str) -> String {
             text.extend(kept.map(|part| format!("\n## {}\n", part.trim_end())));
             continue;
         };
-        // Writing to a text does not fail.
         let _ = writeln!(text, "\n## {}\n\nMeasured on {}.\n", part.name, part.machine);
         let _ = writeln!(text, "| work | beside | ours | theirs | ratio | spread | | again |");
         let _ = writeln!(text, "|---|---|--:|--:|--:|---|---|---|");
@@ -76,7 +73,6 @@ fn parts(measured: &[Measured], old: &str) -> String {
     text
 }
 
-/// One list item for each note, with the rows that share it.
 fn notes(rows: &[Row]) -> String {
     let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
     for row in rows {

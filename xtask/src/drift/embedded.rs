@@ -7,13 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::validate::{items, members, operations, resolved};
 use crate::words::OPEN;
 
-/// File with the part of the document that `inferstore-drift` embeds.
 pub(crate) const EMBEDDED: &str = "crates/drift/src/document.json";
 
 /// The keywords of a schema that a response is compared with, and that hold no schemas.
 const KEYWORDS: [&str; 6] = ["$ref", "type", "nullable", "required", OPEN, "x-keep-shape"];
 
-/// Returns the embedded part of a document.
 pub(crate) fn embedded(document: &Value) -> String {
     let mut paths = Map::new();
     let mut reached = BTreeSet::new();
@@ -41,7 +39,6 @@ pub(crate) fn embedded(document: &Value) -> String {
     format!("{:#}\n", json!({"paths": paths, "components": {"schemas": schemas}}))
 }
 
-/// Adds the names of the schemas that a schema refers to, in turn.
 fn reach(document: &Value, schema: &Value, reached: &mut BTreeSet<String>) {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next())
         && reached.insert(name.to_owned())
@@ -54,7 +51,6 @@ fn reach(document: &Value, schema: &Value, reached: &mut BTreeSet<String>) {
         .for_each(|inner| reach(document, inner, reached));
 }
 
-/// Returns a schema with what a response is compared with alone.
 fn pruned(schema: &Value) -> Value {
     let kept = members(schema).filter_map(|(keyword, value)| {
         let value = match keyword {

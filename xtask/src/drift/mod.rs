@@ -16,7 +16,6 @@ use serde_json::Value;
 use crate::document::{DOCUMENT, Document, one_line};
 pub(crate) use embedded::{EMBEDDED, embedded};
 
-/// The variable that holds the key of the installation, as for the client.
 const API_KEY: &str = "INFERSTORE_API_KEY";
 
 #[derive(clap::Args)]
@@ -60,7 +59,6 @@ impl Job {
     }
 }
 
-/// An installation that is asked.
 struct Installation {
     base_url: String,
     key: String,
@@ -116,7 +114,6 @@ impl Installation {
     }
 }
 
-/// Sends the calls of a survey.
 fn look<'a>(document: &'a inferstore_drift::Document, installation: &Installation) -> Result<Survey<'a>> {
     let mut survey = Survey::new(document);
     while let Some(call) = survey.next_call() {

@@ -7,10 +7,8 @@ use similar::TextDiff;
 use crate::document::{DOCUMENT, Document, Pointer};
 use crate::scaffold::yaml::{Yaml, type_lines};
 
-/// The description of an addition.
 const SENT: &str = "Sent by an installation";
 
-/// Returns a unified diff of the document, as `git apply` takes it.
 pub(super) fn unified(document: Document, findings: &[Finding]) -> Result<String> {
     let old = document.text.clone();
     let mut yaml = Yaml::of(document);

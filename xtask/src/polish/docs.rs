@@ -9,10 +9,8 @@ use syn::{Attribute, Meta, parse_quote};
 
 use crate::validate::operations;
 
-/// Maximum number of characters in a line of documentation.
 const WIDTH: usize = 96;
 
-/// The text of the attribute, if it is documentation.
 pub(super) fn text(attribute: &Attribute) -> Option<String> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
@@ -23,7 +21,6 @@ pub(super) fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Splits documentation into lines, and links the operations in it.
 pub(super) struct DocComments {
     /// In descriptions, operations are named as the document names them; in Rust they are methods.
     links: BTreeMap<String, String>,
@@ -45,7 +42,6 @@ impl DocComments {
         let mut was_blank = true;
         let mut lines: Vec<String> = Vec::new();
         for line in text.trim().lines().map(str::trim_end) {
-            // progenitor leaves more blank lines than Markdown needs.
             if !line.is_empty() {
                 lines.extend(wrapped(line).into_iter().map(|line| format!(" {line}")));
             } else if !was_blank {

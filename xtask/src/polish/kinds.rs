@@ -12,7 +12,6 @@ use syn::{
 use super::serde_options;
 use crate::lower::{Kind, Lowered};
 
-/// Makes the files of every input generic, and returns the implementations of `ModelKind`.
 pub(super) fn add(types: &mut [Item], lowered: &Lowered) -> Result<TokenStream> {
     let mut implementations = TokenStream::new();
     for item in types {
@@ -100,7 +99,6 @@ fn make_generic(item: &mut ItemStruct, files: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// The type within an `Option`.
 fn file_in_option(kind: &mut Type) -> Option<&mut Type> {
     let Type::Path(path) = kind else { return None };
     let last = path.path.segments.last_mut().filter(|last| last.ident == "Option")?;
@@ -111,7 +109,6 @@ fn file_in_option(kind: &mut Type) -> Option<&mut Type> {
     })
 }
 
-/// The name of the property that the field is read from.
 fn wire_name(field: &Field) -> String {
     let mut field = field.clone();
     let options = serde_options::take(&mut field.attrs).unwrap_or_default();

@@ -33,12 +33,10 @@ pub(super) fn add(types: &mut [Item], lowered: &Lowered) -> Result<()> {
     Ok(())
 }
 
-/// The schemas that have no struct, since a type of `crates/api` replaces them.
 fn replaced(lowered: &Lowered) -> BTreeSet<&str> {
     lowered.envelopes.iter().map(|envelope| envelope.name.as_str()).collect()
 }
 
-/// Counts the properties of the document that are a text, a number or a truth value.
 fn count_scalars(value: &Value, replaced: &BTreeSet<&str>) -> usize {
     let Value::Object(map) = value else { return 0 };
     let own = map.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -140,7 +138,6 @@ fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> 
     Ok(())
 }
 
-/// Has a number written as the string that travels.
 fn write_numbers_as_strings(item: &mut ItemStruct, numbers: &BTreeSet<(String, String)>) {
     let name = item.ident.to_string();
     for field in &mut item.fields {
@@ -162,7 +159,6 @@ mod tests {
     use super::{add, count_scalars};
     use crate::lower::lower;
 
-    /// The document of one schema, and the struct that the generator would write for it.
     fn added(text: &str) -> anyhow::Result<String> {
         let document = json!({"components": {"schemas": {"Thing": {
             "type": "object",

@@ -4,11 +4,9 @@ use anyhow::Result;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token, parse_quote};
 
-/// The order in which people write them; others come first.
 const ORDER: [&str; 6] =
     ["rename", "default", "deserialize_with", "serialize_with", "skip_serializing_if", "bound"];
 
-/// Removes the `serde` attributes and returns their options.
 pub(super) fn take(attributes: &mut Vec<Attribute>) -> Result<Vec<Meta>> {
     let mut found = Vec::new();
     let mut others = Vec::new();
@@ -23,7 +21,6 @@ pub(super) fn take(attributes: &mut Vec<Attribute>) -> Result<Vec<Meta>> {
     Ok(found)
 }
 
-/// Adds one attribute with these options.
 pub(super) fn put(attributes: &mut Vec<Attribute>, mut options: Vec<Meta>) {
     if options.is_empty() {
         return;

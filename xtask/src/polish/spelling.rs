@@ -12,7 +12,6 @@ use syn::{Attribute, Expr, ExprLit, File, Item, ItemMod, Lit, LitStr, Meta, Path
 
 use super::serde_options;
 
-/// Items of the Rust prelude that generators write with a path: module and name.
 const PRELUDE: [(&str, &str); 9] = [
     ("clone", "Clone"),
     ("convert", "From"),
@@ -25,10 +24,8 @@ const PRELUDE: [(&str, &str); 9] = [
     ("vec", "Vec"),
 ];
 
-/// Paths from which modules import items instead of writing the path before each item.
 const IMPORTED: [&str; 2] = ["serde", "std::collections"];
 
-/// Shortens the paths in the file.
 pub(super) fn shorten(file: &mut File) -> Result<()> {
     let mut spelling = Spelling::default();
     spelling.visit_file_mut(file);
@@ -37,16 +34,13 @@ pub(super) fn shorten(file: &mut File) -> Result<()> {
 
 #[derive(Default)]
 struct Spelling {
-    /// The module that is being visited, if any.
     module: Option<Module>,
     failure: Option<anyhow::Error>,
 }
 
 struct Module {
     name: String,
-    /// Names that the module defines; no path can be shortened to one of these names.
     defined: BTreeSet<String>,
-    /// Names that the module must import, by the path that leads to each name.
     imports: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -91,7 +85,6 @@ impl Spelling {
             ["std", folder, name] if PRELUDE.contains(&(folder, name)) && is_free(name) => 2,
             ["std", "option", "Option", _] if is_free("Option") => 2,
             ["crate", "types", _] if self.is_in("types") => 2,
-            // It imports the types as a module.
             ["crate", "types", _] if self.is_in("client") => 1,
             ["crate", name] if is_free(name) => self.import("crate", name, 1),
             ["crate", name, _] if self.module.is_some() && is_free(name) => self.import("crate", name, 1),

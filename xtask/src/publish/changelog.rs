@@ -10,23 +10,16 @@ use openapi_impact::{Version, compare, load, markdown, verdict_in_words};
 use crate::diff::published;
 use openapi_impact::Tree;
 
-/// The hand-written changelog, whose sections on the document say in words what changed.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// A version of the document, and what changed in it.
 pub(super) struct Release {
     pub(super) version: String,
-    /// Day of the version, such as `2026-11-21`.
     pub(super) date: String,
-    /// Sentence about the version as a whole.
     pub(super) verdict: String,
-    /// Section of the hand-written changelog; empty for none.
     pub(super) words: String,
-    /// Every change with its place, in Markdown; empty for the first version.
     changes: String,
 }
 
-/// Returns all published versions and this document, the last one first.
 pub(super) fn releases(root: &Path, document: &Tree) -> Result<Vec<Release>> {
     let mut versions = Vec::new();
     for (version, path) in published(root)? {
@@ -60,7 +53,6 @@ pub(super) fn releases(root: &Path, document: &Tree) -> Result<Vec<Release>> {
     Ok(releases)
 }
 
-/// The changelog of these versions, in Markdown.
 pub(super) fn changelog(releases: &[Release]) -> String {
     let mut text = "# Changes of the Inferstore API\n\n\
         A breaking change raises the first number of the version, an addition the second, a word the \
@@ -81,7 +73,6 @@ pub(super) fn changelog(releases: &[Release]) -> String {
     text
 }
 
-/// Returns the date of a version and the text below its heading, up to the next heading.
 fn section<'a>(text: &'a str, version: &str) -> Result<(&'a str, &'a str)> {
     let heading = format!("### The document {version} (");
     let missing = || format!("{CHANGELOG} has no heading `{heading}YYYY-MM-DD)`, the day of the version");

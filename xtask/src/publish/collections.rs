@@ -10,21 +10,18 @@ use serde_json::{Value, json};
 /// Requests of a run, in their order. `uploadBytes` and `downloadResult` talk to object storage.
 const RUN: [&str; 5] = ["createPresignedUpload", "uploadBytes", "createTask", "getTask", "downloadResult"];
 
-/// Schemas of parameters whose values earlier responses set, with their variables.
 const CHAINED: [(&str, &str); 3] = [
     ("#/components/schemas/TaskId", "task_id"),
     ("#/components/schemas/IdempotencyKey", "create_key"),
     ("#/components/schemas/KeyId", "key_id"),
 ];
 
-/// Beginning of the URLs of files in the examples.
 const FILES: &str = "https://storage.inferstore.example/";
 
 const ABOUT: &str = "Set `base_url`, `api_key`, and `size`: the size in bytes of `photo.png`, a picture of at most \
     5,242,880 bytes that the request `uploadBytes` sends. The first five requests run a model on that picture; the others \
     call every other operation, and the last one deletes the uploaded file. A run of all creates two tasks, which are billed.";
 
-/// Scripts of a request, in JavaScript with words of `POSTMAN` and `BRUNO`.
 #[derive(Default)]
 struct Scripts {
     before: &'static str,
@@ -37,14 +34,12 @@ struct Request {
     method: String,
     url: String,
     headers: Vec<(String, String)>,
-    /// JSON with variables.
     body: Option<String>,
     description: String,
     scripts: Scripts,
 }
 
 impl Request {
-    /// Returns true for a call to the API, which carries the key.
     fn is_call(&self) -> bool {
         self.url.starts_with("{{base_url}}")
     }
@@ -54,7 +49,6 @@ impl Request {
     }
 }
 
-/// Returns the files of both collections by their paths in a publication.
 pub(super) fn files(document: &Tree, version: &str) -> Result<BTreeMap<String, String>> {
     let requests = requests(document)?;
     let base_url = document["servers"].items().first().and_then(|server| server["url"].as_str());
@@ -71,7 +65,6 @@ pub(super) fn files(document: &Tree, version: &str) -> Result<BTreeMap<String, S
     Ok(files)
 }
 
-/// Returns the requests of a run, then the other operations by their tags.
 fn requests(document: &Tree) -> Result<Vec<Request>> {
     let mut calls: Vec<Request> = Vec::new();
     for tag in document["tags"].items() {
@@ -119,7 +112,6 @@ fn storage(name: &str, method: &str, url: &str, description: &str) -> Request {
     }
 }
 
-/// Returns an operation with the examples of its parameters and its first example of a body.
 fn call(document: &Tree, (method, path): (&str, &str), parameters: [&Tree; 2], operation: &Tree) -> Request {
     let mut url = format!("{{{{base_url}}}}{path}");
     let mut query = Vec::new();
@@ -173,7 +165,6 @@ fn text(value: &Tree) -> String {
     }
 }
 
-/// Replaces the URL of a file and the size of a declared file by variables.
 fn with_variables(value: &Tree) -> Tree {
     match value {
         Tree::Map(members) => {
@@ -237,7 +228,6 @@ const POLL: &str = r#"if (STATUS < 300 && !TERMINAL.includes(DATA.status)) {
   SET("result_url", DATA.result?.result?.output_image);
 }"#;
 
-/// Words of the scripts, in Postman.
 const POSTMAN: [(&str, &str); 8] = [
     ("GET", "pm.collectionVariables.get"),
     ("SET", "pm.collectionVariables.set"),
@@ -252,7 +242,6 @@ const POSTMAN: [(&str, &str); 8] = [
     ),
 ];
 
-/// Words of the scripts, in Bruno.
 const BRUNO: [(&str, &str); 8] = [
     ("GET", "bru.getVar"),
     ("SET", "bru.setVar"),
@@ -312,7 +301,6 @@ fn postman(requests: &[Request], name: &str, base_url: &str) -> Value {
     })
 }
 
-/// Returns the path and the text of a request in the language of Bruno.
 fn bruno(at: usize, request: &Request) -> (String, String) {
     let Scripts { before, after, test } = &request.scripts;
     let name = &request.name;
@@ -339,7 +327,6 @@ fn bruno(at: usize, request: &Request) -> (String, String) {
     (format!("bruno/{at:02}-{name}.bru"), blocks.collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns a block of Bruno's language, whose lines are indented.
 fn block(title: &str, text: &str) -> String {
     let lines =
         text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") });
@@ -358,7 +345,6 @@ mod tests {
         openapi_impact::load(&path)
     }
 
-    /// Returns the names in double braces.
     fn variables(text: &str) -> BTreeSet<&str> {
         text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()).collect()
     }

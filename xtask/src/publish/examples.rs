@@ -8,7 +8,6 @@ use super::json_schemas::JsonSchemas;
 use crate::document::Pointer;
 use openapi_impact::Tree;
 
-/// Validates all examples and returns their number; fails if one is not valid.
 pub(super) fn check(document: &Tree, schemas: &JsonSchemas) -> Result<usize> {
     let mut check = Check { schemas, seen: 0, mistakes: Vec::new() };
     check.walk(document, &Pointer::root())?;
@@ -25,7 +24,6 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Validates the examples of every value that has a `schema`: parameters, headers, bodies.
     fn walk(&mut self, value: &Tree, pointer: &Pointer) -> Result<()> {
         match value {
             Tree::Map(members) => {

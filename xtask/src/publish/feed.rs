@@ -5,7 +5,6 @@ use pulldown_cmark::{Parser, html};
 use super::changelog::Release;
 use crate::document::Document;
 
-/// Returns the feed of these versions, the last one first. The links lead to the files beside the feed.
 pub(super) fn feed(releases: &[Release]) -> String {
     let updated = releases.first().map_or("", |release| &release.date);
     let entries: String = releases.iter().map(entry).collect();

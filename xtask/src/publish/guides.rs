@@ -10,7 +10,6 @@ use inferstore_contract::examples::{EXAMPLES, Example, FOLDER};
 
 const PAGE: &str = include_str!("guide.html");
 
-/// Files of the menu, with their titles.
 const MENU: [(&str, &str); 8] = [
     ("README", "Start"),
     ("run", "Run a model"),
@@ -26,7 +25,6 @@ const MENU: [(&str, &str); 8] = [
 const PACKAGES: [(&str, &str, &str); 2] =
     [("Python", "sdk/python/README.md", "python"), ("TypeScript", "sdk/typescript/README.md", "ts")];
 
-/// Returns the page with the same run in every language, in Markdown. `read` returns a file of the repository.
 pub(super) fn run(read: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut text = "# Run a model on a picture\n\nThe same run in each language: upload a picture, create one task even when a \
         response is lost, wait for it, download the result. Python and TypeScript have a package; the others need an HTTP library \
@@ -50,7 +48,6 @@ pub(super) fn run(read: impl Fn(&str) -> Result<String>) -> Result<String> {
     Ok(text)
 }
 
-/// Returns an HTML page for each Markdown file of the menu that has no page of its own yet.
 pub(super) fn pages(
     files: &BTreeMap<String, String>,
     version: &str,
@@ -77,7 +74,6 @@ fn page(name: &str, markdown: &str, version: &str, older: &[String]) -> String {
         .replace("{{content}}", &content(markdown))
 }
 
-/// Returns the HTML of a text: headings can be linked to, and links lead to pages instead of Markdown.
 fn content(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
     let mut text = String::new();

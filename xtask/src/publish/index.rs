@@ -10,7 +10,6 @@ use crate::document::Document;
 use inferstore_contract::consumers::Consumer;
 use inferstore_contract::examples::{EXAMPLES, Example};
 
-/// The page, with gaps in double braces.
 const PAGE: &str = include_str!("index.html");
 
 pub(super) fn page(
@@ -53,7 +52,6 @@ fn definitions(entries: &[String]) -> String {
     format!("<dl>\n    {}\n  </dl>", entries.join("\n    "))
 }
 
-/// Returns HTML that shows how to install and run a generator, as `cargo xtask contract` does it.
 fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
     let mut text = String::new();
     let needs: Vec<String> = consumer

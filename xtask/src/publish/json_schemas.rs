@@ -15,7 +15,6 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const COMPONENTS: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/$defs/";
 
-/// The schemas of a document by name.
 pub(super) struct JsonSchemas {
     version: String,
     all: IndexMap<String, Tree>,
@@ -33,12 +32,10 @@ impl JsonSchemas {
         self.all.keys().map(String::as_str)
     }
 
-    /// The schema of that name with all that it refers to.
     pub(super) fn named(&self, name: &str) -> Option<Tree> {
         Some(portable(&self.whole(Some(name), self.all.get(name)?)))
     }
 
-    /// A schema that stands in the document without a name.
     pub(super) fn unnamed(&self, schema: &Tree) -> Tree {
         self.whole(None, &pointed(&view31::schema(schema)))
     }
@@ -59,7 +56,6 @@ impl JsonSchemas {
         Tree::Map(whole)
     }
 
-    /// The names of the inputs and outputs of the model kinds, and of the schemas that only they refer to.
     pub(super) fn names_of_kinds(&self) -> BTreeSet<&str> {
         let mut roots = BTreeSet::new();
         for (input, schema) in &self.all {
@@ -80,7 +76,6 @@ impl JsonSchemas {
         names.iter().filter_map(|name| self.all.get(*name)).flat_map(|schema| self.used_by(schema)).collect()
     }
 
-    /// The names of all schemas that the schema refers to, itself or by way of others.
     fn used_by(&self, schema: &Tree) -> BTreeSet<String> {
         let mut used = BTreeSet::new();
         let mut open = vec![schema];
@@ -139,7 +134,6 @@ fn portable(schema: &Tree) -> Tree {
     }
 }
 
-/// Schemas by names, which may begin as an extension does.
 fn each_portable(schemas: &Tree) -> Tree {
     Tree::Map(schemas.members().map(|(name, schema)| (name.to_owned(), portable(schema))).collect())
 }
@@ -156,7 +150,6 @@ fn references<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {
     }
 }
 
-/// The schema with references to where the definitions stand in a file of its own.
 fn pointed(schema: &Tree) -> Tree {
     match schema {
         Tree::Map(members) => {

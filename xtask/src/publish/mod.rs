@@ -35,7 +35,6 @@ use openapi_impact::Tree;
 
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 const GENERATORS: &str = "openapi/generators.md";
-/// Files that are published as they are: their paths in the repository, and in a publication.
 const COPIES: [(&str, &str); 5] = [
     ("docs/controls.md", "controls.md"),
     ("docs/safe-creates.md", "safe-creates.md"),
@@ -155,7 +154,6 @@ fn check_version(root: &Path) -> Result<String> {
     diff::check(root)
 }
 
-/// A document of flows, at the version of the API document.
 fn flows(root: &Path, name: &str, version: &str) -> Result<String> {
     let path = root.join("openapi").join(name);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

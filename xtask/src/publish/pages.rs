@@ -16,7 +16,6 @@ use openapi_impact::Tree;
 const LOGOS: [&str; 2] =
     ["https://cdn.redoc.ly/redoc/logo-mini-full.svg", "https://cdn.redoc.ly/redoc/logo-mini.svg"];
 
-/// A picture of nothing.
 const NO_PICTURE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'/%3E";
 
 /// Without its picture the frame around it says nothing; and a word of the API in a table is not to
@@ -30,7 +29,6 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";
 
-/// The pages of the document.
 pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Result<String> {
     let (input, output) = (scratch.join("pages.json"), scratch.join("reference.html"));
     let text = serde_json::to_string(&for_redocly(document)).context("cannot write the document")?;
@@ -44,7 +42,6 @@ pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Resul
     alone(&page)
 }
 
-/// The page without what would be loaded from outside.
 fn alone(page: &str) -> Result<String> {
     let mut page = page.to_owned();
     for logo in LOGOS {
@@ -59,7 +56,6 @@ fn alone(page: &str) -> Result<String> {
     Ok(page)
 }
 
-/// Returns the document with links from the signs of decisions to their explanation, and with the calls.
 fn for_redocly(document: &Tree) -> Tree {
     let Tree::Map(members) = with_calls(document) else { return document.clone() };
     let linked = members.into_iter().map(|(key, value)| match key.as_str() {

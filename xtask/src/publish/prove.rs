@@ -13,7 +13,6 @@ use inferstore_contract::tools::{Set, Tools, absolute, must};
 /// Drives a browser that is installed already; brings none of its own.
 const BROWSER: Set<'static> = Set { name: "browser", npm: &["puppeteer-core@24.8.2"], pypi: &[] };
 
-/// Names under which systems install Chromium.
 const CHROMIUMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 const SCRIPT: &str = "xtask/src/publish/prove.mjs";
@@ -23,7 +22,6 @@ pub(super) fn prove(root: &Path, folder: &Path, document: &Value) -> Result<Stri
         format!("the proof needs Chromium, and there is none of {CHROMIUMS:?} here; install chromium and try again")
     })?;
     let tools = Tools::install(root, &BROWSER)?;
-    // Every operation with its first tag: what the pages show.
     let operations = operations(document).map(|(.., operation)| {
         json!({"id": operation["operationId"], "summary": operation["summary"], "tag": operation["tags"][0]})
     });

@@ -7,10 +7,8 @@ use openapi_impact::{METHODS, Tree};
 use crate::descriptions::with_linked_decisions;
 use crate::links::links;
 
-/// The sections of `openapi/README.md` for readers of a publication.
 const SECTIONS: [&str; 2] = ["## Start in your language", "## Breaking changes"];
 
-/// Returns the README of a publication, out of that of the repository.
 pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
     let mut text = format!(
         "# Inferstore API {version}\n\nOpen `index.html`, or begin here. `inferstore.yaml` is the whole API; nothing else is needed \
@@ -28,7 +26,6 @@ pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
     Ok(text.replace("](../docs/", "](") + "\n")
 }
 
-/// Returns the text with the words alone of links to files that are not published.
 pub(super) fn without_dead_links(text: &str, is_published: impl Fn(&str) -> bool) -> String {
     let mut kept = text.to_owned();
     // The last link is replaced first, so that the ranges of the others stay valid.
@@ -45,7 +42,6 @@ pub(super) fn without_dead_links(text: &str, is_published: impl Fn(&str) -> bool
     kept
 }
 
-/// Returns the reference in Markdown: the tags, and under each its operations.
 pub(super) fn reference(document: &Tree, version: &str) -> String {
     let mut text = String::new();
     for tag in document["tags"].items() {
@@ -78,7 +74,6 @@ fn description(node: &Tree) -> &str {
     node["description"].as_str().unwrap_or_default().trim()
 }
 
-/// Returns `llms.txt`: where a language model finds what.
 pub(super) fn llms(document: &Tree, version: &str) -> String {
     let examples: String = EXAMPLES
         .iter()

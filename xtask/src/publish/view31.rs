@@ -6,16 +6,13 @@ use serde_json::{Value, json};
 
 use openapi_impact::Tree;
 
-/// The OpenAPI version of the view.
 const OPENAPI: &str = "3.1.1";
 
-/// Keywords that hold schemas by name.
 const NAMED_SCHEMAS: [&str; 2] = ["schemas", "properties"];
 
 /// Keywords that hold data, where a `type` is not a type.
 const DATA: [&str; 5] = ["example", "examples", "default", "enum", "x-codeSamples"];
 
-/// The document in 3.1.
 pub(super) fn view(document: &Tree) -> Tree {
     let mut view = translated(document);
     if let Tree::Map(members) = &mut view {
@@ -24,7 +21,6 @@ pub(super) fn view(document: &Tree) -> Tree {
     view
 }
 
-/// Everything but schemas stays as it is.
 fn translated(value: &Tree) -> Tree {
     match value {
         Tree::Map(members) => {
@@ -44,7 +40,6 @@ fn translated(value: &Tree) -> Tree {
     }
 }
 
-/// A schema of 3.0 as one of 2020-12.
 pub(super) fn schema(value: &Tree) -> Tree {
     let Tree::Map(members) = value else { return value.clone() };
     let is_true = |key: &str| members.get(key) == Some(&Tree::Scalar(Value::Bool(true)));

@@ -4,17 +4,14 @@ use indexmap::IndexMap;
 
 use openapi_impact::{METHODS, Tree};
 
-/// Ranges of statuses, and the statuses of this API that stand for them.
 const RANGES: [(&str, &[&str]); 3] = [
     ("2XX", &["200"]),
     ("4XX", &["400", "402", "403", "404", "409", "429"]),
     ("5XX", &["500", "502", "503", "504"]),
 ];
 
-/// Operation that runs a model, whose typed copies have the model in their path.
 const CREATE: &str = "createTask";
 
-/// Returns the document with single statuses in place of ranges.
 pub(super) fn single_statuses(document: &Tree) -> Tree {
     match document {
         Tree::Map(members) => {
@@ -36,7 +33,6 @@ pub(super) fn single_statuses(document: &Tree) -> Tree {
     }
 }
 
-/// Returns the document with a path for each model kind, whose create takes the typed input of that kind.
 pub(super) fn typed(document: &Tree) -> Tree {
     let Tree::Map(members) = document else { return document.clone() };
     let creates = |item: &Tree| item["post"]["operationId"].as_str() == Some(CREATE);
@@ -54,7 +50,6 @@ pub(super) fn typed(document: &Tree) -> Tree {
     Tree::Map(members)
 }
 
-/// Returns the path of a kind: the create without the model's identifier, and with this schema as its body.
 fn of_kind(document: &Tree, item: &Tree, kind: &str, input: &str) -> Tree {
     let of_model = |parameter: &Tree| {
         let name = parameter["$ref"].as_str().and_then(|name| name.rsplit('/').next()).unwrap_or_default();

@@ -15,18 +15,13 @@ use crate::places::{self, CALLS, CLIENT, Code, HANDLERS, NOT_YET, PROBES, TEST_K
 use crate::tables::constant_case;
 use crate::validate::{members, operations, resolved};
 
-/// A handle of the client, by the type of the identifier in the path.
 struct Handle {
     id: &'static str,
     file: &'static str,
     name: &'static str,
-    /// Its identifier, checked.
     checked: &'static str,
-    /// A handle in the test that calls each operation.
     in_calls: &'static str,
-    /// An identifier of another account, as the probes have it.
     in_probes: &'static str,
-    /// An argument in the tests of the wire.
     in_wire: &'static str,
 }
 
@@ -69,7 +64,6 @@ const HANDLES: [Handle; 4] = [
     },
 ];
 
-/// The generated method of an operation: its arguments after `self`, and the payload that it returns.
 struct Method {
     arguments: Vec<(String, String)>,
     payload: String,
@@ -202,7 +196,6 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// Tokens as text without spaces and without the one lifetime of generated methods.
 fn plain(tokens: &impl ToTokens) -> String {
     let text: String = tokens.to_token_stream().to_string().split_whitespace().collect();
     text.replace("'a", "")
@@ -216,7 +209,6 @@ fn owned(kind: &str) -> String {
     of_the_crate(&kind.replace('&', ""))
 }
 
-/// The first example of a body.
 fn example(body: &Value) -> Value {
     let examples = &body["content"]["application/json"]["examples"];
     members(examples).next().map_or(Value::Null, |(_, example)| example["value"].clone())
@@ -241,12 +233,10 @@ fn sibling(root: &Path, path: &str) -> Result<String> {
     Ok(best.2)
 }
 
-/// Inserts a text before the first `before` in a file; returns the line of the report.
 pub(super) fn insert(root: &Path, file: &str, before: &str, text: &str) -> Result<String> {
     insert_in(root, file, "", before, text)
 }
 
-/// Inserts a text before the first `before` that follows `after`.
 fn insert_in(root: &Path, file: &str, after: &str, before: &str, text: &str) -> Result<String> {
     edit(root, file, |old| {
         let start = old.find(after)?;
@@ -255,7 +245,6 @@ fn insert_in(root: &Path, file: &str, after: &str, before: &str, text: &str) -> 
     })
 }
 
-/// Appends a function to a file, before its tests.
 fn append(root: &Path, file: &str, text: &str) -> Result<String> {
     edit(root, file, |old| {
         let end = old.find("#[cfg(test)]\nmod tests").unwrap_or(old.len());
@@ -272,7 +261,6 @@ fn edit(root: &Path, file: &str, change: impl Fn(&str) -> Option<String>) -> Res
     Ok(format!("{file} written\n"))
 }
 
-/// Formats the text of one file.
 fn formatted(root: &Path, text: &str) -> Result<Vec<u8>> {
     let mut rustfmt = Command::new("rustfmt");
     rustfmt.args(["--edition=2024", "--config-path"]).arg(root.join("."));

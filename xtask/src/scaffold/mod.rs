@@ -12,7 +12,6 @@ use yaml::Yaml;
 use crate::document::{DOCUMENT, Document};
 use crate::generate;
 
-/// The models that a new service has.
 const BUILT_IN: &str = "crates/service/src/catalog/built_in.rs";
 
 const FIELD_TYPES: [&str; 5] = ["string", "integer", "number", "boolean", "date-time"];
@@ -110,7 +109,6 @@ impl Job {
     }
 }
 
-/// Copies the model of the kind `like` in the catalog.
 fn add_model(root: &Path, name: &str, like: &str) -> Result<String> {
     let file = |kind: &str| format!("crates/service/src/catalog/models/{kind}.json");
     let model = root.join(file(like));

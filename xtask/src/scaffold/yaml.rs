@@ -6,7 +6,6 @@ use openapi_impact::pascal_case;
 use crate::document::{Document, Pointer};
 use crate::validate::{members, operations, resolved};
 
-/// The marker of an addition to the original description.
 const DECISION: &str = "†";
 
 /// A line that the text no longer has. No line of YAML has this character.
@@ -25,7 +24,6 @@ impl Yaml {
         Self { document, lines, insertions: Vec::new() }
     }
 
-    /// The text with the insertions.
     pub(crate) fn text(mut self) -> String {
         // From the last one on, so that the places of the others stay.
         self.insertions.sort_by_key(|(index, _)| *index);
@@ -36,7 +34,6 @@ impl Yaml {
         self.lines.join("\n") + "\n"
     }
 
-    /// Adds an optional property to a schema, as its last one.
     pub(super) fn add_field(&mut self, schema: &str, name: &str, kind: &str, text: &str) -> Result<()> {
         let pointer = self.schema(schema)?;
         let value = self.value(&pointer);
@@ -67,7 +64,6 @@ impl Yaml {
         Ok(())
     }
 
-    /// Adds a line to a block, as its first one.
     pub(crate) fn add_line(&mut self, pointer: &Pointer, line: &str) -> Result<()> {
         let start = self.block(pointer)?.start;
         let indent = indent_of(&self.lines[start]) + 2;
@@ -75,7 +71,6 @@ impl Yaml {
         Ok(())
     }
 
-    /// Replaces the type of a schema that has one, and its format.
     pub(crate) fn set_type(&mut self, pointer: &Pointer, kind: &str) -> Result<()> {
         let mut block = self.block(pointer)?;
         let Some(at) = block.clone().find(|at| self.lines[*at].trim_start().starts_with("type: ")) else {
@@ -116,7 +111,6 @@ impl Yaml {
         Ok(())
     }
 
-    /// Adds an item to a list, which stands on one line or has a line for each item.
     fn add_item(&mut self, pointer: &Pointer, item: &str) -> Result<()> {
         let block = self.block(pointer)?;
         let line = &mut self.lines[block.start];
@@ -230,7 +224,6 @@ impl Yaml {
         Ok(())
     }
 
-    /// Returns the pointer of a schema that the document has.
     pub(super) fn schema(&self, name: &str) -> Result<Pointer> {
         let pointer = schema_pointer(name);
         ensure!(!self.value(&pointer).is_null(), "there is no schema {name} in the document");
@@ -245,7 +238,6 @@ impl Yaml {
         Ok(self.lines[self.block(pointer)?].join("\n"))
     }
 
-    /// A copy with another description.
     fn copy_described(&self, pointer: &Pointer, text: &str) -> Result<String> {
         let old = self.block(&pointer.at("description"))?;
         let indent = indent_of(&self.lines[old.start]);
@@ -267,7 +259,6 @@ impl Yaml {
     }
 }
 
-/// Returns the lines of a schema of this type; none for a type that needs more than them.
 pub(crate) fn type_lines(kind: &str) -> Vec<String> {
     let (kind, format) = match kind {
         "null" | "object" | "array" => return Vec::new(),
@@ -284,7 +275,6 @@ fn schema_pointer(name: &str) -> Pointer {
     Pointer::of(&["components", "schemas", name])
 }
 
-/// The text with a full stop.
 fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
@@ -293,12 +283,10 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The name that a reference leads to.
 fn reference(value: &serde_json::Value) -> Option<&str> {
     value["$ref"].as_str()?.rsplit('/').next()
 }
 
-/// The text with each whole name replaced.
 fn replaced(text: String, names: &[(String, String)]) -> String {
     names.iter().fold(text, |text, (old, new)| {
         let mut parts = text.split(old.as_str());

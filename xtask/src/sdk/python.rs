@@ -47,7 +47,6 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// A method for each operation that needs no more than a call.
     pub(super) fn python_operations(&mut self, document: &'a Tree, class: &str, prefix: &str) -> Result<()> {
         write!(self.text, "\n\nclass {class}:\n    \"\"\"Methods that follow from the document.\"\"\"\n")?;
         let wait = if prefix.is_empty() { "" } else { "await " };

@@ -49,7 +49,6 @@ pub(crate) fn validate(document: &Document) -> Result<Vec<Mistake>> {
     Ok(check.mistakes)
 }
 
-/// Every operation with its place: path, method, the path item's parameters and the operation.
 pub(crate) fn operations(root: &Value) -> impl Iterator<Item = (&str, &str, &Value, &Value)> {
     members(&root["paths"]).flat_map(|(path, item)| {
         METHODS.iter().filter_map(move |method| {
@@ -78,12 +77,10 @@ pub(crate) fn resolved<'a>(root: &'a Value, mut value: &'a Value) -> &'a Value {
     value
 }
 
-/// Returns the target of a reference.
 pub(crate) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
-/// The end of a message about a word that is not known, if one of the known ones is much like it.
 fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     get_close_matches(word, &known, 1, ALIKE)
@@ -106,7 +103,6 @@ impl<'a> Check<'a> {
         self.mistakes.push(Mistake::new(pointer, message));
     }
 
-    /// Everything found of one section.
     fn all(&self, wanted: &str) -> Vec<(&'a Value, Pointer)> {
         let of_section = self.found.iter().filter(|(section, ..)| *section == wanted);
         of_section.map(|(_, value, pointer)| (*value, pointer.clone())).collect()

@@ -10,7 +10,6 @@ use crate::document::Pointer;
 /// The sections of the components whose entries must be of use.
 const SECTIONS: [&str; 6] = ["schemas", "responses", "parameters", "requestBodies", "headers", "examples"];
 
-/// Keywords that hold one definition of a section, or a reference to one.
 const HOLDS_ONE: [(&str, &str); 4] = [
     ("schema", "schemas"),
     ("items", "schemas"),
@@ -18,14 +17,12 @@ const HOLDS_ONE: [(&str, &str); 4] = [
     ("requestBody", "requestBodies"),
 ];
 
-/// Keywords that hold a list or a mapping of them, beside those that are called like the section.
 const HOLDS_MANY: [(&str, &str); 2] = [("properties", "schemas"), ("allOf", "schemas")];
 
 /// Keywords that hold data or links, where a `$ref` is no reference.
 const DATA: [&str; 5] = ["default", "enum", "example", "links", "value"];
 
 impl<'a> Check<'a> {
-    /// Finds every definition and reference. The shape of the document is sound.
     pub(super) fn find_definitions(&mut self, value: &'a Value, pointer: &Pointer) {
         for (index, item) in items(value).enumerate() {
             self.find_definitions(item, &pointer.at(index));
@@ -153,7 +150,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Returns the reference that leads to the component in which the place is.
 fn owner(place: &Pointer) -> Option<String> {
     match place.keys() {
         [components, section, name, ..] if components == "components" => Some(reference_to(section, name)),

@@ -10,7 +10,6 @@ use syn::{File, FnArg, ImplItem, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
 use super::operations;
 use crate::document::{Mistake, Pointer};
 
-/// Returns true if the name can be turned from one case into another and back.
 pub(super) fn has_one_capital_a_word(name: &str) -> bool {
     let letters: Vec<char> = name.chars().chain(['\0']).collect();
     // `ATask` is two words, and `URL` would come back as `Url`.
@@ -20,7 +19,6 @@ pub(super) fn has_one_capital_a_word(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric()) && !letters.windows(3).any(runs)
 }
 
-/// Returns true if the name is a Rust identifier; a keyword is none.
 pub(super) fn is_rust_name(name: &str) -> bool {
     syn::parse_str::<syn::Ident>(name).is_ok()
 }
@@ -116,7 +114,6 @@ impl<'ast> Visit<'ast> for Clashes<'_> {
     }
 }
 
-/// Every name that is there more than once.
 fn twice(names: impl Iterator<Item = String>) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(name.clone())).collect()

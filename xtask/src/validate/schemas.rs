@@ -11,7 +11,6 @@ use crate::document::Pointer;
 use crate::lower::max_of_visible_ascii;
 use crate::words::{OPEN, OTHER, TERMINAL, Words};
 
-/// The keywords that the generator reads in schemas of certain types only.
 const OWNERS: [(&str, &[&str]); 10] = [
     ("format", &["string", "number", "integer"]),
     ("pattern", &["string"]),
@@ -242,7 +241,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The name of a schema that stands among the components, and not inside another schema.
 fn component_name(pointer: &Pointer) -> Option<&str> {
     match pointer.keys() {
         [components, schemas, name] if components == "components" && schemas == "schemas" => Some(name),

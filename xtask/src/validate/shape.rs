@@ -18,16 +18,12 @@ const RESTRICTIONS: &str = include_str!("openapi/restrictions.yaml");
 /// Pattern of properties with which the schema permits the extensions of other tools.
 const EXTENSIONS: &str = "^x-";
 
-/// The message about a `$ref` without quotes.
 const COMMENT: &str = "is empty: `#` begins a comment in YAML, so put the reference in quotes";
 
-/// A message shows a text up to this length.
 const SHOWN_TEXT: usize = 60;
 
-/// The branch of a choice that is taken when there is a `$ref`.
 const REFERENCE: &str = "/definitions/Reference/";
 
-/// The keywords of OpenAPI 3.0 and ours, as JSON Schema.
 pub(super) fn schema() -> Result<Value> {
     let mut schema: Value = serde_saphyr::from_str(SCHEMA).context("the schema of OpenAPI is not YAML")?;
     merge(&mut schema, serde_saphyr::from_str(RESTRICTIONS).context("restrictions.yaml is not YAML")?);
@@ -64,7 +60,6 @@ fn without_extensions(schema: &mut Value) {
 }
 
 impl Check<'_> {
-    /// Holds the document to the schema.
     pub(super) fn shape(&mut self, schema: &Value) -> Result<()> {
         let validator = jsonschema::validator_for(schema).map_err(|error| error.to_owned());
         let validator = validator.context("restrictions.yaml makes no JSON Schema")?;
@@ -228,7 +223,6 @@ fn wrong_type(expected: &str, instance: &Value) -> String {
     format!("must be {expected}, not {}{hint}", describe_value(instance))
 }
 
-/// Formats a value for a message.
 pub(super) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

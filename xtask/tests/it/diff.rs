@@ -7,7 +7,6 @@ use crate::support::{Folder, Said, real_document, real_version, replaced};
 
 const VERSION: &str = "version: 1.0.0";
 
-/// Runs `cargo xtask diff` in that folder.
 fn diff(folder: &Folder, arguments: &[&str]) -> Said {
     let mut command = folder.xtask(&folder.path("xtask"));
     Said::by(command.arg("diff").args(arguments))
@@ -18,7 +17,6 @@ fn published() -> String {
     crate::support::repository_file("openapi/published/1.0.0.yaml")
 }
 
-/// A folder with a published version, and a document that differs by one replacement and its version.
 fn after(name: &str, old: &str, new: &str, version: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("openapi/published/0.9.0.yaml", "never: read");
@@ -28,7 +26,6 @@ fn after(name: &str, old: &str, new: &str, version: &str) -> Folder {
     folder
 }
 
-/// A folder with two documents, of which the new one has these replacements.
 fn old_and_new(name: &str, replacements: &[(&str, &str)]) -> Folder {
     let folder = Folder::new(name);
     folder.write("old.yaml", &published());
@@ -136,7 +133,6 @@ fn the_check_asks_for_the_version_that_the_changes_need() {
     }
 }
 
-/// A repository of git with a published version, and one above it that is not published yet.
 fn unpublished_major(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("openapi/published/1.0.0.yaml", &published());

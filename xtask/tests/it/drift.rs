@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document};
 
-/// A response of the installation: method, path with the names of its parameters in braces, body.
 type Response = (String, String, Value);
 
-/// The operations that the task calls, with the examples of the document as their responses.
 fn examples() -> Vec<Response> {
     let document: Value = serde_saphyr::from_str(&real_document()).expect("the document is YAML");
     let resolved = |value: &Value| match value["$ref"].as_str() {
@@ -35,7 +33,6 @@ fn examples() -> Vec<Response> {
     found
 }
 
-/// Serves these responses until the test ends, and returns the root of the API.
 fn installation(mut responses: Vec<Response>) -> String {
     // A path without parameters comes before one with.
     responses.sort_by_key(|(_, template, _)| template.contains('{'));
@@ -83,7 +80,6 @@ fn an_installation_that_sends_what_the_document_says_has_no_drift() {
 /// A change of a response: the path of the operation, the place in the body, and the new value; none to remove it.
 type Mutation = (String, String, Option<Value>);
 
-/// The mutations of every response, each with a part of the line of the report about it.
 fn mutations(examples: &[Response]) -> Vec<(Mutation, String)> {
     let mut mutations = Vec::new();
     for (number, (_, path, _)) in examples.iter().enumerate() {

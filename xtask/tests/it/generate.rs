@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-/// A folder with the document and what is generated from it.
 fn generated(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("document.yaml", &real_document());

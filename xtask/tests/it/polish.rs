@@ -2,7 +2,6 @@
 
 use crate::support::{Folder, real_document, replaced, repository_file};
 
-/// Returns the code that is generated from the document after one replacement.
 fn generated_after(name: &str, old: &str, new: &str) -> String {
     let folder = Folder::new(name);
     folder.write("document.yaml", &replaced(&real_document(), old, new));

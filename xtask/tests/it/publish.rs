@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, real_version, replaced, repository_file};
 
-/// Files from which a publication is made, beside the document; one consumer stands for all.
 const SOURCES: [&str; 21] = [
     "docs/controls.md",
     "docs/safe-creates.md",
@@ -36,8 +35,7 @@ const SOURCES: [&str; 21] = [
     "openapi/upload-and-run.arazzo.yaml",
 ];
 
-/// A small repository with this document, and with the tools of the real one, which are installed
-/// once.
+/// A small repository with this document, and with the tools of the real one, which are installed once.
 fn repository(name: &str, document: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("openapi/inferstore.yaml", document);
@@ -64,7 +62,6 @@ fn publish(folder: &Folder, options: &[&str]) -> Said {
     Said::by(folder.xtask(&folder.path("xtask")).arg("publish").args(options))
 }
 
-/// Every file below the folder, by name.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -110,7 +107,6 @@ fn a_publication_is_reproducible_byte_for_byte() {
     the_view_in_3_1_has_nothing_of_3_0(&one);
 }
 
-/// The JSON Schemas alone tell a good input from a bad one.
 fn schemas_tell_what_fits(folder: &Folder) {
     let kinds: Value = serde_json::from_str(&folder.read("target/publish/kinds.json")).expect("it is JSON");
     assert_eq!(kinds.as_object().map(serde_json::Map::len), Some(15), "all kinds of the catalog");
@@ -159,7 +155,6 @@ fn a_linter_an_example_or_the_version_can_stop_a_publication() {
     }
 }
 
-/// The identifier, title, date and content of each entry of the feed, as an XML parser reads them.
 fn entries(folder: &Folder) -> Vec<Vec<String>> {
     const READ: &str = "import json, sys, xml.etree.ElementTree as t
 atom = '{http://www.w3.org/2005/Atom}'
@@ -183,7 +178,6 @@ fn a_version_without_a_day_is_not_published() {
     );
 }
 
-/// The file of the published version of the real document.
 fn published() -> String {
     format!("openapi/published/{}.yaml", real_version())
 }

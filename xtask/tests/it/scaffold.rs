@@ -4,7 +4,6 @@ use crate::support::{Folder, Said, real_document, repository_file};
 
 const DOCUMENT: &str = "openapi/inferstore.yaml";
 
-/// The files of the repository that an operation has a part in.
 const FILES: [&str; 13] = [
     "crates/client/src/client.rs",
     "crates/client/src/resources/mod.rs",
@@ -23,7 +22,6 @@ const FILES: [&str; 13] = [
 
 const PROBES: &str = "tests/it/stress/authorization/probe.rs";
 
-/// A copy of these files.
 fn copy(name: &str) -> Folder {
     let folder = Folder::new(name);
     for file in FILES.iter().chain([&PROBES, &".rustfmt.toml"]) {
@@ -37,7 +35,6 @@ fn scaffold(folder: &Folder, arguments: &[&str]) -> Said {
     Said::by(folder.xtask(&folder.path("xtask")).arg("scaffold").args(arguments))
 }
 
-/// Generates from the document, which is validated first.
 fn assert_valid(folder: &Folder) {
     folder.write("document.yaml", &folder.read(DOCUMENT));
     folder.generate(&[]).succeeded();

@@ -7,7 +7,6 @@ use std::process::Command;
 /// The folder that cargo names to the program when it runs `cargo xtask`.
 const XTASK: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A file of the repository, as text.
 pub(crate) fn repository_file(name: &str) -> String {
     let path = Path::new(XTASK).join("..").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{} can be read: {error}", path.display()))
@@ -17,20 +16,17 @@ pub(crate) fn real_document() -> String {
     repository_file("openapi/inferstore.yaml")
 }
 
-/// The version of the real document.
 pub(crate) fn real_version() -> String {
     let document = real_document();
     let version = document.lines().find_map(|line| line.strip_prefix("  version: "));
     version.expect("the document has a version").to_owned()
 }
 
-/// The text with one replacement, of something that must be there.
 pub(crate) fn replaced(text: &str, old: &str, new: &str) -> String {
     assert!(text.contains(old), "the text to replace is no longer there: {old}");
     text.replacen(old, new, 1)
 }
 
-/// A folder of one test, empty at its start.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +53,6 @@ impl Folder {
         fs::read_to_string(self.path(name)).expect("the file was written")
     }
 
-    /// `cargo xtask generate`, from `document.yaml` to `generated.rs` in this folder.
     pub(crate) fn generate(&self, options: &[&str]) -> Said {
         let mut command = self.xtask(Path::new(XTASK));
         command.arg("generate").args(options);
@@ -66,7 +61,6 @@ impl Folder {
         Said::by(&mut command)
     }
 
-    /// The program in this folder, as cargo would run it for a crate that stands in `manifest`.
     pub(crate) fn xtask(&self, manifest: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command.current_dir(&self.0).env("CARGO_MANIFEST_DIR", manifest);
@@ -80,7 +74,6 @@ impl Folder {
     }
 }
 
-/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,

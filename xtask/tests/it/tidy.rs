@@ -2,7 +2,6 @@
 
 use crate::support::{Folder, Said, replaced};
 
-/// A small repository that keeps every rule.
 fn clean_tree(name: &str) -> Folder {
     let folder = Folder::new(name);
     let manifest = |name: &str, dependencies: &str| {
@@ -48,7 +47,6 @@ fn tidy(folder: &Folder) -> Said {
     Said::by(folder.xtask(&folder.path("xtask")).arg("tidy"))
 }
 
-/// Asserts that the one break is reported, as a place and a rule.
 fn assert_broken(folder: &Folder, place: &str, rule: &str) {
     let expected = format!("error: rules of the repository are broken\n  {place}\n    rule: {rule}\n");
     assert_eq!(tidy(folder).failed(), expected);

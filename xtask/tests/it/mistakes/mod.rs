@@ -10,16 +10,13 @@ use std::fmt::Write;
 
 use crate::support::{Folder, real_document, replaced};
 
-/// A mistake: what it is, a text of the real document, and what stands there instead.
 type Mistake = (&'static str, &'static str, &'static str);
 
-/// The complaint about one mistake.
 struct Complaint {
     line: Option<usize>,
     message: String,
 }
 
-/// Runs the generator on the document, which has one mistake, and takes its complaint apart.
 fn complaint(folder: &Folder, mistake: &str, document: &str) -> Complaint {
     folder.write("document.yaml", document);
     let said = folder.generate(&[]);
@@ -38,7 +35,6 @@ fn complaint(folder: &Folder, mistake: &str, document: &str) -> Complaint {
     Complaint { line, message: format!("{column}{rest}").trim().trim_start_matches(": ").to_owned() }
 }
 
-/// The `:7` that a text begins with, and the rest.
 fn number(text: &str) -> (Option<usize>, &str) {
     let Some(rest) = text.strip_prefix(':') else { return (None, text) };
     let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
