@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-/// Static file whose address changes with its content.
 pub(crate) struct Asset {
     pub(crate) address: LazyLock<String>,
     mime: &'static str,

@@ -13,7 +13,6 @@ pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// Hash of the content of a file from a browser.
     pub(crate) digest: u64,
     pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,

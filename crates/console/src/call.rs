@@ -9,7 +9,6 @@ use crate::text::{segment, text_of};
 
 type Files = BTreeMap<String, String>;
 
-/// Returns the call for these inputs, in each language.
 pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files) -> Markup {
     let calls = [
         ("Command", command(model, inputs, files)),
@@ -125,7 +124,6 @@ fn literal(number: &Number) -> String {
     }
 }
 
-/// Upload with curl, as in the document.
 const UPLOAD: &str = r#"upload() { # FILE MIME
   jq -n --arg name "${1##*/}" --arg mime "$2" --argjson size "$(wc -c < "$1")" \
     '{folder: "samples", $name, $mime, $size}' |

@@ -26,7 +26,6 @@ pub(crate) struct Failure {
     detail: Option<String>,
     /// True if the page reloads until the service responds.
     retries: bool,
-    /// Tasks that a lost create may have become.
     candidates: Vec<TaskId>,
 }
 
@@ -138,7 +137,6 @@ impl Render for Failure {
                     ul { @for task in &self.candidates { li { a href={ "/tasks/" (segment(task.as_str())) } { (task.as_str()) } } } }
                 }
                 @if !self.hint.is_empty() {
-                    // Commands are between backquotes.
                     p.hint { "What to try: " @for (index, part) in self.hint.split('`').enumerate() { @if index % 2 == 1 { code { (part) } } @else { (part) } } "." }
                 }
                 @if let Some(detail) = &self.detail { details { summary { "Details" } p { (detail) } } }

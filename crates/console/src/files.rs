@@ -29,15 +29,12 @@ use crate::failure::{Failure, Result, named, within};
 use crate::state::{App, random_id};
 use crate::text::Words;
 
-/// Largest upload of the storage, and largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
-/// Longer side of a thumbnail, and memory limit of decoding a picture.
 const THUMBNAIL: u32 = 384;
 const MAX_PIXELS_MEMORY: u64 = 256 * 1024 * 1024;
 
-/// Limits the number of concurrent thumbnails.
 static DECODERS: Semaphore = Semaphore::const_new(2);
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -50,13 +47,11 @@ const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/a
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
 
 impl App {
-    /// Returns the address on the console for a file of the service.
     pub(crate) fn link(&self, url: &str) -> String {
         self.link_of(url, ())
     }
 
-    /// Returns the address for a file of a folder. The address changes when the file is replaced under its
-    /// URL.
+    /// Returns the address for a file of a folder, which changes when the file is replaced under its URL.
     pub(crate) fn link_to(&self, file: &StorageFile, url: &str) -> String {
         self.link_of(url, (&file.id, file.size, file.created_at.as_ref().map(|stamp| stamp.as_str())))
     }
@@ -69,7 +64,6 @@ impl App {
         format!("/view/{id}")
     }
 
-    /// Returns the URL of an address from `link`.
     pub(crate) fn linked(&self, id: &str) -> Result<String> {
         self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
@@ -106,7 +100,6 @@ impl App {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
     }
 
-    /// Removes the copies of files of the service after one has changed.
     pub(crate) fn forget_downloads(&self) {
         self.kept.retain(|kept| kept.expires.is_none());
     }
@@ -168,7 +161,6 @@ pub(crate) fn name_of(url: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the original name of a stored file: decoded, without the random prefix.
 pub(crate) fn original_name(url: &str) -> String {
     let name = percent_decode_str(name_of(url)).decode_utf8_lossy().into_owned();
     let is_random = |prefix: &str| prefix.len() == 32 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -208,7 +200,6 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
     Ok(response)
 }
 
-/// Returns the thumbnail as JPEG, or as PNG if it has transparency.
 pub(crate) async fn thumbnail(kept: &Kept) -> Result<Response> {
     let _permit = DECODERS.acquire().await;
     let path = Arc::clone(&kept.path);

@@ -19,7 +19,6 @@ use crate::files::MAX_FILE;
 use crate::state::{App, random_id};
 use crate::text::{text_of, titled};
 
-/// Limits of a form, and of its number of parts.
 const MAX_FORM: usize = 1024 * 1024 * 1024;
 const MAX_PARTS: usize = 500;
 
@@ -28,13 +27,10 @@ const MAX_TEXTS: usize = 1024 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Form {
-    /// Texts by input name.
     pub(crate) values: BTreeMap<String, String>,
-    /// Texts that are no inputs.
     pub(crate) more: BTreeMap<String, String>,
     /// Files with their input names. The last file of an input counts.
     pub(crate) files: Vec<(String, Kept)>,
-    /// Files of earlier requests, with their input names.
     kept: Vec<(String, Kept)>,
     /// Bytes of all texts, including dropped ones.
     text_bytes: usize,
@@ -69,7 +65,6 @@ impl Form {
         Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
     }
 
-    /// Returns the inputs of a task, to run it again.
     pub(crate) fn from_task(inputs: &Map<String, Value>) -> Self {
         let values = inputs.iter().map(|(name, value)| (name.clone(), text_of(value)));
         Self { values: values.collect(), ..Self::default() }
@@ -97,7 +92,6 @@ impl Form {
         let file_name = file_name.map(|name| name.replace("%22", "\""));
         let Some(file_name) = file_name else {
             let mut text = Vec::new();
-            // Read to the end, like a file.
             while let Some(chunk) = part.chunk().await.map_err(broken)? {
                 self.text_bytes += chunk.len();
                 if self.text_bytes <= MAX_TEXTS {
@@ -167,7 +161,6 @@ impl Form {
         inputs
     }
 
-    /// Shows an error of the client beside its inputs.
     pub(crate) fn refuse(&mut self, error: Error) {
         match error {
             Error::Inputs(invalid) => {
@@ -184,7 +177,6 @@ impl Form {
     }
 }
 
-/// Returns the display name of a parameter: its title, else its name.
 pub(crate) fn title_of(name: &str, descriptor: Option<&Descriptor>) -> String {
     let title = descriptor.and_then(|descriptor| descriptor.title.clone());
     title.filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))

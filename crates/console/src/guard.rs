@@ -18,12 +18,10 @@ use crate::failure::Failure;
 use crate::parts::page;
 use crate::text::{Words, word};
 
-/// Content security policy: nothing foreign, no inline script or style. `blob:` is the preview of a chosen
-/// file.
+/// Content security policy: nothing foreign, no inline script or style. `blob:` previews a chosen file.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     media-src 'self' blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Token of a console, and the cookie in which browsers keep it.
 pub(crate) struct Guard {
     pub(crate) token: String,
     cookie: String,
@@ -68,14 +66,12 @@ impl Guard {
         ([(SET_COOKIE, cookie), (REFRESH, format!("0; url=/{path}"))], page).into_response()
     }
 
-    /// Returns true if the text is the token, or the whole address with the token.
     fn has_token(&self, text: &str) -> bool {
         let token = text.rsplit_once("token=").map_or(text, |(_, token)| token);
         let token = token.split('&').next().unwrap_or_default().trim();
         token.as_bytes().ct_eq(self.token.as_bytes()).into()
     }
 
-    /// Admits the browser if its form has the address or the token.
     pub(crate) fn admit_form(&self, form: &Words) -> Response {
         let path = word(form, "page");
         match self.has_token(word(form, "address")) {
@@ -84,7 +80,6 @@ impl Guard {
         }
     }
 
-    /// Returns the response to a request without a valid token, or from another site.
     pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
         let one = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -122,7 +117,6 @@ fn is_page(path: &str) -> bool {
     path.split('/').all(|part| !part.is_empty() && part.bytes().all(of_segment))
 }
 
-/// Returns the page for a browser without the token, with a field for the token.
 fn not_admitted(path: &str, is_wrong: bool) -> Response {
     let title = "This browser is not admitted";
     let body = html! {
@@ -143,7 +137,6 @@ fn not_admitted(path: &str, is_wrong: bool) -> Response {
     (StatusCode::UNAUTHORIZED, page(&format!("Error: {title}"), "", body)).into_response()
 }
 
-/// Sets headers that stop a page from loading or running foreign content.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

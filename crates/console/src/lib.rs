@@ -55,7 +55,6 @@ pub struct Console {
     _end: DropGuard,
     /// Removed on drop, even if requests still use it.
     _folder: TempDir,
-    /// Locked until the folder is removed.
     _lock: File,
 }
 
@@ -119,7 +118,6 @@ impl Console {
     }
 }
 
-/// Reads the former port and token of a console.
 fn read_admission(file: &Path) -> Option<(u16, String)> {
     let text = std::fs::read_to_string(file).ok()?;
     let (port, token) = text.trim().split_once(' ')?;

@@ -13,12 +13,10 @@ use crate::text::{exact, printable, segment, titled};
 const NAVIGATION: [(&str, &str); 5] =
     [("/", "Models"), ("/runs", "Runs"), ("/files", "Files"), ("/account", "Account"), ("/docs", "API")];
 
-/// Renders a page below this entry of the navigation.
 pub(crate) fn page(title: &str, section: &str, body: Markup) -> Response {
     page_that_reloads(title, section, None, body)
 }
 
-/// Renders a page that a browser without JavaScript reloads after this many seconds.
 pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -69,7 +67,6 @@ pub(crate) fn choice<'a>(
     }
 }
 
-/// Renders links to the first, previous, next and last page, and to nearby ones.
 pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Markup {
     let near = now.saturating_sub(3).max(1)..=now.saturating_add(3).min(pages);
     html! {

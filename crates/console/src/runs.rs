@@ -21,7 +21,6 @@ const MAX_RUNS: usize = 1_000;
 /// Interval at which changes are coalesced before they are sent to a browser.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Number of earlier runs for the estimate of a duration.
 const MAX_COMPARED: usize = 9;
 
 #[derive(Default)]
@@ -32,7 +31,6 @@ pub(crate) struct Runs {
     working: Mutex<JoinSet<()>>,
 }
 
-/// Run, or the wait for a task created elsewhere.
 pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) model: Option<String>,
@@ -53,9 +51,7 @@ pub(crate) struct Progress {
     pub(crate) uploads: BTreeMap<String, (u64, u64)>,
     pub(crate) task: Option<TaskId>,
     pub(crate) status: Option<TaskStatus>,
-    /// Latest note.
     pub(crate) note: Option<String>,
-    /// Cost, or the failure, once the run has ended.
     pub(crate) end: Option<Result<Option<Decimal>, Failure>>,
     pub(crate) elapsed: Duration,
     change: u64,
@@ -66,7 +62,6 @@ impl Runs {
         self.all.lock().get(&id).cloned()
     }
 
-    /// Returns all runs, newest first.
     pub(crate) fn list(&self) -> Vec<Arc<Run>> {
         self.all.lock().values().rev().cloned().collect()
     }
@@ -121,7 +116,6 @@ impl Runs {
         run.change(&self.changes, |progress| progress.note = Some(text));
     }
 
-    /// Returns the number of changes so far.
     pub(crate) fn count(&self) -> u64 {
         *self.changes.borrow()
     }
@@ -164,7 +158,6 @@ async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64
     });
 }
 
-/// Returns the failure of the run, with the browser's names of its files.
 fn failure(run: &Run, error: Error) -> Failure {
     let field = match &error {
         Error::File(file) => file.field.clone().unwrap_or_default(),
@@ -199,7 +192,6 @@ impl Run {
         progress
     }
 
-    /// Changes the progress and wakes the streams of pages.
     fn change(&self, changes: &watch::Sender<u64>, change: impl FnOnce(&mut Progress)) {
         let mut progress = self.progress.lock();
         change(&mut progress);
@@ -228,7 +220,6 @@ impl Progress {
         }
     }
 
-    /// Returns true if the task has ended and has a page of its own.
     pub(crate) fn has_result(&self) -> bool {
         let is_over =
             matches!(self.end, Some(Ok(_))) || self.status.as_ref().is_some_and(TaskStatus::is_terminal);
@@ -236,7 +227,6 @@ impl Progress {
     }
 }
 
-/// Returns the current time in seconds.
 pub(crate) fn now() -> Timestamp {
     Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| Timestamp::now())
 }

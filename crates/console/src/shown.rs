@@ -23,7 +23,6 @@ pub(crate) fn is_picture(mime: &str) -> bool {
     mime.starts_with("image/") && !mime.starts_with("image/svg")
 }
 
-/// Renders a file at this address of the console.
 pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     html! {
         @if is_picture(mime) {
@@ -65,12 +64,10 @@ pub(crate) fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> O
         .filter(|text| text.starts_with("https://") || text.starts_with("http://"))
 }
 
-/// Returns the URL of a picture of the service, if the value is one.
 pub(crate) fn picture<'a>(app: &App, value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
     url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)) && app.is_own(url))
 }
 
-/// Renders a named value. A file is saved under the name.
 pub(crate) fn value(
     app: &App,
     name: &str,
@@ -132,7 +129,6 @@ pub(crate) fn output_name(
     if extension.is_empty() { base } else { format!("{base}.{extension}") }
 }
 
-/// Returns the colors, if the text is a list of colors: `#2f4e3f, #606499`.
 fn colors(text: &str) -> Option<Vec<&str>> {
     let words = text.split([',', ';', ' ', '\n', '"', '[', ']']).filter(|word| !word.is_empty());
     let words: Vec<_> = words.collect();

@@ -13,24 +13,18 @@ use crate::cache::{Bounded, Kept};
 use crate::guard::Guard;
 use crate::runs::Runs;
 
-/// Maximum size of the files kept for pages.
 const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Maximum number of valid links to files of the service.
 const MAX_LINKS: u64 = 10_000;
 
-/// Maximum number of cached ended tasks.
 const MAX_DETAILS: u64 = 500;
 
 pub(crate) struct App {
     pub(crate) client: Client,
-    /// Interval at which the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
-    /// Files from browsers, and downloaded files of the service.
     pub(crate) kept: Bounded<Kept>,
-    /// URLs of files of the service that pages link to.
     pub(crate) links: Bounded<String>,
     pub(crate) storage: OnceLock<String>,
     pub(crate) currency: OnceLock<String>,

@@ -10,13 +10,10 @@ use maud::{Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-/// Characters of a path segment that are percent-encoded.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Parameters of a query, or of a small form.
 pub(crate) type Words = BTreeMap<String, String>;
 
-/// Returns a query parameter, or an empty text.
 pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
     query.get(name).map_or("", |word| word.trim())
 }
@@ -57,7 +54,6 @@ pub fn titled(name: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Formats an amount exactly as the service states it.
 pub(crate) fn amount(amount: Option<&Decimal>) -> String {
     amount.map_or("–".to_owned(), |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()))
 }

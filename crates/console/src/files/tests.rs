@@ -20,7 +20,6 @@ fn console(client: ClientBuilder) -> App {
     App::new(client, guard, inferstore::PollInterval::Adaptive, std::env::temp_dir())
 }
 
-/// Returns the reason why the file behind this URL is not fetched.
 async fn refusal(app: &App, url: &str) -> String {
     let address = app.link(url);
     let fetched = app.fetch(address.trim_start_matches("/view/")).await;
@@ -108,7 +107,6 @@ impl Middleware for Redirecting {
 #[tokio::test]
 async fn a_redirect_into_the_local_network_is_not_followed() {
     for target in ["http://192.168.0.1/a.png", "http://localhost./a.png", "http://[::1]:9/a.png"] {
-        // The download uses the settings of the given client, its middleware included.
         let client = Client::builder("https://api.example/api/v1", "a key").middleware(Redirecting(target));
         let elsewhere = console(client);
         let text = refusal(&elsewhere, "http://files.example/a.png").await;

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 use super::keys;
 use super::task::{MAX_READ, history};
 
-/// Number of days, and of models, in the charts.
 const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
@@ -36,7 +35,6 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
     let days: Vec<_> =
         days.map(|day| (is_read(&day).then(|| by_day.remove(&day).unwrap_or_default()), day)).collect();
-    // Skip days before the first run.
     let is_used = |(sum, _): &(Option<Decimal>, String)| sum.as_ref().is_none_or(|sum| !sum.is_zero());
     let used = days.iter().rposition(is_used).map_or(0, |last| last + 1);
     let days = &days[..used];
@@ -69,7 +67,6 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     Ok(page("Account", "/account", body))
 }
 
-/// Sums costs by a key of their tasks.
 fn sums(tasks: &[TaskRecord], key: impl Fn(&TaskRecord) -> &str) -> BTreeMap<String, Decimal> {
     let mut sums = BTreeMap::<_, Decimal>::new();
     for task in tasks {
@@ -83,7 +80,6 @@ fn day_of(task: &TaskRecord) -> &str {
     task.created_at.as_ref().and_then(|stamp| stamp.as_str().get(..10)).unwrap_or_default()
 }
 
-/// Draws sums as bars. Only the lengths are inexact.
 fn chart(what: &str, sums: &[(Option<Decimal>, String)], unit: &str) -> Markup {
     let length = |sum: &Option<Decimal>| sum.as_ref().map_or(0.0, |sum| sum.as_str().parse().unwrap_or(0.0));
     let longest = sums.iter().map(|(sum, _)| length(sum)).fold(f64::MIN_POSITIVE, f64::max);

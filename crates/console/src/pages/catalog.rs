@@ -52,7 +52,6 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     });
     let serving = join_all(serving).await;
     let pages = total.div_ceil(PAGE.into());
-    // Sorting and filters are useful only beyond one page.
     let has_choices = total > PAGE.into() || !sort.is_empty() || !filter.is_empty();
     let body = html! {
         div.heading { h1 { "Models" } }

@@ -7,7 +7,6 @@ use inferstore::types::{KeyPage, KeyRecord, NewKeyRequest};
 use super::storage::sent_words;
 use crate::runs::now;
 
-/// Fields of the form: name, type, label.
 const FIELDS: [(&str, &str, &str); 4] = [
     ("name", "text", "Name"),
     ("expires", "date", "Last day in UTC, if the key expires"),
@@ -52,7 +51,6 @@ fn record(key: &KeyRecord, can_manage: bool, unit: &str) -> Markup {
     }
 }
 
-/// Makes a key, and shows it for the only time.
 pub(crate) async fn create(app: &App, request: Request) -> Result<Response> {
     let form = sent_words(app, request).await;
     let given = |name| Some(word(&form, name)).filter(|word| !word.is_empty());

@@ -45,7 +45,6 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
     })
     .await?;
     let metadata = detail.model_metadata.clone().unwrap_or_default();
-    // Same name as in the catalog.
     let name = titled(detail.name.as_deref().or(metadata.pretty_name.as_deref()).unwrap_or(id));
     let body = html! {
         div.heading {
@@ -130,7 +129,6 @@ fn help(descriptor: &Descriptor) -> Markup {
     html! { (description) @if !is_listed { " " span.muted { (takes(descriptor)) } } }
 }
 
-/// Describes the accepted values of a parameter.
 fn takes(descriptor: &Descriptor) -> String {
     let range = descriptor.num_config.clone().unwrap_or_default();
     let min = range.min.map_or(String::new(), |min| format!(" from {min}"));

@@ -6,8 +6,7 @@ use maud::PreEscaped;
 
 const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
 
-/// Reference, which `cargo xtask generate` writes from the document: the command needs no parser of YAML and
-/// Markdown.
+/// Reference that `cargo xtask generate` writes: the command needs no parser of YAML and Markdown.
 const REFERENCE: &str = include_str!("../../assets/reference.html");
 
 pub(crate) fn document() -> Response {

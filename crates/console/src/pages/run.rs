@@ -15,11 +15,9 @@ use super::task::{MAX_READ, history, input_name, lasted, picture_of};
 use crate::call::same_call;
 use crate::runs::{Progress, Run};
 
-/// Number of tasks per page, and of models in the filter.
 const PAGE: usize = 25;
 const MODELS: u32 = 100;
 
-/// Streams the changes of one run, or of all.
 pub(crate) async fn events(app: &App, query: &Words) -> Response {
     let one = word(query, "run").parse().ok();
     let after = word(query, "after").parse().unwrap_or_default();
@@ -95,7 +93,6 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
                 @else { h2 { "Nothing has run yet" } p { a href="/" { "Choose a model" } } }
             }
         }
-        // Only the unfiltered first page is live.
         ul.runs data-live=[(before.is_none() && !is_filtered).then(|| format!("/runs/events?after={seen}"))] { @for (_, row) in rows { (row) } }
         @if read_to > 0 {
             p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&zone=" (zone) "&before=" (read_to) } { "Older runs" } }
@@ -104,7 +101,6 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
 }
 
-/// Renders a run in a list: its state, duration, cost and time of creation.
 fn row(
     address: &str,
     picture: Option<&str>,
@@ -126,7 +122,6 @@ fn task_address(task: &TaskId, model: Option<&str>) -> String {
     format!("/tasks/{}?model={}", segment(task.as_str()), segment(model.unwrap_or_default()))
 }
 
-/// Returns a row for a task of the history, and its sort time.
 async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup) {
     let task = app.detail(record.task_id.as_str()).await;
     let name = task.as_deref().and_then(input_name);
@@ -159,7 +154,6 @@ fn run_row(run: &Run, progress: &Progress, unit: &str) -> Markup {
     row(&address, run.picture.as_deref(), run.model.as_deref(), name, cells)
 }
 
-/// Returns the status as a word, and the class of its badge.
 fn state(progress: &Progress) -> (String, &str) {
     match (&progress.end, &progress.status) {
         (Some(Ok(_)), _) => ("Success".to_owned(), "success"),
@@ -241,7 +235,6 @@ fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_queued = matches!(status, Some(TaskStatus::InQueue));
     let is_computing = matches!(status, Some(TaskStatus::Computing));
     let is_done = matches!(progress.end, Some(Ok(_)));
-    // Each step: its name, whether it is done, and whether it is the current one.
     let steps = [
         ("Upload", is_created, !is_created && !is_over),
         ("Queue", is_computing || is_done, is_created && (is_queued || status.is_none()) && !is_over),

@@ -17,7 +17,6 @@ const PAGE: u64 = 24;
 
 const MAX_THUMBNAIL: i64 = 32 * 1024 * 1024;
 
-/// Prefix of the checkboxes of files.
 const CHOSEN: &str = "file.";
 
 /// Maximum number of files that a search reads, newest first, and number per request.
@@ -175,13 +174,11 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
     Ok((status, page("Error: upload", "/files", body)).into_response())
 }
 
-/// Reads a small form.
 pub(crate) async fn sent_words(app: &App, request: Request) -> Words {
     let words = axum::Form::<Words>::from_request(request, app).await;
     words.map_or_else(|_| Words::new(), |axum::Form(words)| words)
 }
 
-/// Deletes files that a page has shown.
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
     let words = sent_words(app, request).await;
     let (number, search) = chosen(&words)?;

@@ -18,7 +18,6 @@ use crate::shown::{compare, output_name, picture, url_of, value};
 
 const DETAIL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of tasks per request, and maximum number read for one page.
 const READ: u32 = 100;
 pub(crate) const MAX_READ: u64 = 2_000;
 
@@ -65,7 +64,6 @@ impl App {
         Some(task)
     }
 
-    /// Returns the unit of prices, which a model states.
     pub(crate) async fn currency(&self) -> &str {
         if let Some(known) = self.currency.get() {
             return known;
@@ -85,7 +83,6 @@ impl App {
     }
 }
 
-/// Returns the time from the creation of an ended task to its end.
 pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
     let is_over = task.status.as_ref().is_some_and(TaskStatus::is_terminal);
     let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.as_str().parse::<jiff::Timestamp>().ok();
@@ -98,8 +95,7 @@ pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
     Some(original_name(url)).filter(|name| !name.is_empty())
 }
 
-/// Returns the address of the first picture among the outputs, else among the inputs, if it is a file of the
-/// service.
+/// Returns the address of the first picture of the service among the outputs, else among the inputs.
 pub(crate) fn picture_of(app: &App, task: &TaskDetail) -> Option<String> {
     let output = output(task);
     let mut all = ordered(&output, task.output_format.as_ref()).into_iter().chain(inputs(task));
@@ -164,14 +160,12 @@ async fn model_of(app: &App, id: &str) -> Option<String> {
     found.into_iter().next()?.model_id
 }
 
-/// Value with its name and declaration.
 type Entry<'a> = (&'a String, &'a Value, Option<&'a Descriptor>);
 
 fn inputs(task: &TaskDetail) -> Vec<Entry<'_>> {
     ordered(task.input_data.iter().flatten(), task.input_format.as_ref())
 }
 
-/// Returns values in the order of the model's declaration.
 fn ordered<'a>(
     values: impl IntoIterator<Item = (&'a String, &'a Value)>,
     format: Option<&'a BTreeMap<String, Descriptor>>,

@@ -21,7 +21,6 @@ fn controls(site: &Site) -> Controls {
     site.service.controls().expect("the service has controls")
 }
 
-/// Returns the path of a picture of the command.
 fn hazy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../cli/demo/hazy.png")
@@ -29,7 +28,6 @@ fn hazy() -> PathBuf {
         .expect("the picture is there")
 }
 
-/// Asserts that axe-core finds no violation on the page, and takes a picture of it.
 async fn is_accessible(tab: &Tab, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../target/tools/axe/node/node_modules/axe-core/axe.min.js");
@@ -42,7 +40,6 @@ async fn is_accessible(tab: &Tab, page: &str) {
     assert_eq!(found, Value::Array(Vec::new()), "{page}");
 }
 
-/// Asserts that the page is not wider than the window.
 async fn fits(tab: &Tab, page: &str) {
     let widths = tab.eval("[document.documentElement.scrollWidth, innerWidth]").await;
     assert!(
@@ -64,7 +61,6 @@ const LOOKS: [(&str, u32, u32, &str, &str); 6] = [
     ("forced", 1280, 1, "dark", "active"),
 ];
 
-/// Checks a page in each look: accessibility, width, and a screenshot.
 async fn looks_right(tab: &Tab, page: &str) {
     for (look, width, scale, scheme, forced) in LOOKS {
         tab.size(width, 820, scale).await;
@@ -91,14 +87,12 @@ fn address(site: &Site, path: &str) -> String {
     format!("{}{path}", site.console.url().split("/?").next().expect("an address"))
 }
 
-/// Opens a browser at the page of a model.
 async fn at_model(site: &Site, model: &str) -> (Browser, Tab) {
     let (browser, tab) = at_start(site).await;
     tab.open(&address(site, &format!("/models/{model}"))).await;
     (browser, tab)
 }
 
-/// Opens a browser at the first page.
 async fn at_start(site: &Site) -> (Browser, Tab) {
     let browser = Browser::start().await;
     let tab = browser.tab().await;
@@ -114,14 +108,12 @@ fn png(image: impl Into<image::DynamicImage>) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Writes a file to drop.
 fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("it is written");
     path
 }
 
-/// Returns a script that pastes files, an array of JavaScript.
 fn paste(files: &str) -> String {
     format!(
         "(() => {{ const data = new DataTransfer(); {files}.forEach((file) => data.items.add(file)); \
@@ -129,7 +121,6 @@ fn paste(files: &str) -> String {
     )
 }
 
-/// Returns a photo of 12 megapixels.
 fn photo() -> Vec<u8> {
     let wave = |x: u32, y: u32| Rgb([(x / 16) as u8, (y / 12) as u8, (x.wrapping_mul(y) % 31) as u8]);
     let mut bytes = Cursor::new(Vec::new());
@@ -149,7 +140,6 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
 
     tab.click("a[href='/models/color-harmonization']").await;
     tab.shows("Costs 0.05").await;
-    // Nothing is filled in: the error is beside the input, and nothing was sent.
     tab.click("form.run button.primary").await;
     tab.shows("required but not given").await;
     looks_right(&tab, "invalid").await;
@@ -192,14 +182,12 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
         assert!(calls.contains(part), "{part} is missing from {calls}");
     }
 
-    // Colors, text, and a file of another type.
     tab.open(&address(&site, "/models/color-extraction")).await;
     choose(&tab, &hazy()).await;
     tab.click("form.run button.primary").await;
     tab.until("document.querySelectorAll('.swatches rect').length > 2").await;
     is_accessible(&tab, "colors").await;
 
-    // A file dropped onto a folder, and its deletion.
     tab.open(&address(&site, "/files/covers")).await;
     choose(&tab, &hazy()).await;
     tab.click(".drop button").await;
@@ -229,7 +217,6 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
         is_accessible(&tab, page).await;
     }
 
-    // All requested addresses belong to this console.
     let own = address(&site, "/");
     let foreign: Vec<_> = browser
         .requests()
@@ -257,7 +244,6 @@ async fn what_goes_wrong_is_shown_where_it_is() {
         }
     };
 
-    // A queued task, and its cancel.
     controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
     start("haze-removal").await;
     tab.click("form[action$='/cancel'] button").await;
@@ -265,7 +251,6 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.shows("not billed").await;
     is_accessible(&tab, "canceled").await;
 
-    // A lost response: the create is retried with its idempotency key, and the run continues.
     controls.clear_journal();
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     start("low-light-enhancement").await;
@@ -273,7 +258,6 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.shows("Success").await;
     assert_eq!(controls.seen(operations::CREATE_TASK), 2);
 
-    // Every response is lost: the page shows the known state.
     let lost = controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK)).expect("a fault");
     start("low-light-enhancement").await;
     tab.shows("The response was lost").await;
@@ -281,7 +265,6 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     is_accessible(&tab, "lost").await;
     assert!(controls.clear_fault(lost));
 
-    // A key that the service rejects.
     let wrong = Client::new(site.service.base_url(), "isk_wrong_wrong").expect("a client");
     let refused = Console::start(wrong, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
     tab.open(refused.url()).await;
@@ -307,7 +290,6 @@ async fn a_service_that_was_gone_is_there_again() {
     tab.shows("The service does not respond").await;
     is_accessible(&tab, "gone").await;
     let service = Service::start(config).await.expect("the service starts again");
-    // The page retries.
     tab.shows("Nothing has run yet").await;
     service.shutdown().await;
 }
@@ -336,7 +318,6 @@ async fn a_model_runs_without_javascript_and_without_a_mouse() {
 
     tab.scripts(false).await;
     tab.open(&address(&site, "/models/image-to-anime")).await;
-    // By keyboard only: into the details of the file, its URL, and the button.
     let mut is_typed = false;
     for _ in 0..40 {
         tab.key("Tab").await;
@@ -355,7 +336,6 @@ async fn a_model_runs_without_javascript_and_without_a_mouse() {
     }
     assert!(is_typed);
     tab.key("Enter").await;
-    // The page reloads until the result is there.
     tab.until("location.pathname.startsWith('/tasks/')").await;
     tab.shows("Success").await;
     assert_eq!(tab.eval("getComputedStyle(document.querySelector('.compare input')).display").await, "none");
@@ -427,7 +407,6 @@ async fn a_picture_with_too_many_pixels_is_named_when_it_is_chosen() {
     assert_eq!(tab.eval("document.activeElement.id").await, "in.text");
     assert_eq!(controls(&site).seen(operations::CREATE_PRESIGNED_UPLOAD), 0);
 
-    // The example replaces the picture, and may run.
     tab.eval("document.querySelector('details').open = true").await;
     tab.click(".example").await;
     tab.until("document.querySelector('[name=\"url.text\"]').value.endsWith('/samples/ball.jpg')").await;
@@ -435,7 +414,6 @@ async fn a_picture_with_too_many_pixels_is_named_when_it_is_chosen() {
     tab.click("form.run button.primary").await;
     tab.until("document.querySelector('.latest').children.length").await;
 
-    // A smaller copy may run, too.
     tab.open(&address(&site, "/models/small")).await;
     choose(&tab, &hazy()).await;
     tab.until("document.querySelector('.drop .error button')").await;

@@ -20,7 +20,6 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// Timeout of any action of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -41,7 +40,6 @@ struct Wire {
     next: AtomicU64,
     sink: tokio::sync::Mutex<SplitSink<Socket, Message>>,
     pending: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
-    /// Requests of all tabs, and their errors.
     requests: Mutex<Vec<String>>,
     problems: Mutex<Vec<String>>,
 }
@@ -53,7 +51,6 @@ impl Wire {
         response["result"].clone()
     }
 
-    /// Sends a message and returns the response, which may be an error.
     async fn exchange(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (respond, response) = oneshot::channel();
@@ -170,20 +167,17 @@ impl Tab {
         self.wire.call(Some(&self.session), method, parameters).await
     }
 
-    /// Sets the size of the window in CSS pixels, and the number of device pixels in one of them.
     pub(crate) async fn size(&self, width: u32, height: u32, scale: u32) {
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": scale, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
-    /// Makes the window that of a telephone, which is touched.
     pub(crate) async fn telephone(&self) {
         let metrics = json!({"width": 360, "height": 740, "deviceScaleFactor": 3, "mobile": true});
         self.call("Emulation.setDeviceMetricsOverride", metrics).await;
         self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": true})).await;
     }
 
-    /// Sets the color scheme, and whether the system forces its own colors: `none` or `active`.
     pub(crate) async fn colors(&self, scheme: &str, forced: &str) {
         let features = [
             ("prefers-color-scheme", scheme),
@@ -213,7 +207,6 @@ impl Tab {
         self.until("!window.isOld && document.readyState === 'complete'").await;
     }
 
-    /// Evaluates an expression in the page, and awaits a promise.
     pub(crate) async fn eval(&self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
         let result = self.call("Runtime.evaluate", parameters).await;
@@ -228,7 +221,6 @@ impl Tab {
             format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
         let parameters = json!({"expression": guarded, "returnByValue": true});
         while start.elapsed() < PAGE_TIMEOUT {
-            // Fails if the page is replaced meanwhile.
             let response =
                 self.wire.exchange(Some(&self.session), "Runtime.evaluate", parameters.clone()).await;
             if response["result"]["result"]["value"] == true {
@@ -246,7 +238,6 @@ impl Tab {
         self.until(&format!("document.body.innerText.includes({})", json!(text))).await;
     }
 
-    /// Scrolls an element into view and returns its center.
     pub(crate) async fn middle(&self, selector: &str) -> (f64, f64) {
         // A missing style would move the element later.
         self.until("document.readyState === 'complete'").await;
@@ -268,7 +259,6 @@ impl Tab {
         }
     }
 
-    /// Touches an element with a finger.
     pub(crate) async fn tap(&self, selector: &str) {
         let (x, y) = self.middle(selector).await;
         for (kind, points) in [("touchStart", json!([{"x": x, "y": y}])), ("touchEnd", json!([]))] {
@@ -276,12 +266,10 @@ impl Tab {
         }
     }
 
-    /// Types a text into the element with the focus.
     pub(crate) async fn text(&self, text: &str) {
         self.call("Input.insertText", json!({"text": text})).await;
     }
 
-    /// Chooses a local file in the dialog of a file input.
     pub(crate) async fn choose(&self, selector: &str, file: &Path) {
         let element = format!("document.querySelector({})", json!(selector));
         self.until(&element).await;
@@ -320,7 +308,6 @@ impl Tab {
         }
     }
 
-    /// Drops a local file onto an element.
     pub(crate) async fn drop(&self, selector: &str, file: &Path) {
         let (x, y) = self.middle(selector).await;
         let data = json!({"items": [], "files": [file], "dragOperationsMask": 1});
@@ -330,7 +317,6 @@ impl Tab {
         }
     }
 
-    /// Writes a picture of the window below the target folder.
     pub(crate) async fn picture(&self, name: &str) {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).expect("a folder for pictures");
@@ -338,7 +324,6 @@ impl Tab {
         std::fs::write(folder.join(format!("{name}.webp")), bytes).expect("a picture can be written");
     }
 
-    /// Returns the pixels of the window.
     pub(crate) async fn pixels(&self) -> image::RgbImage {
         let bytes = self.capture(json!({"format": "png"})).await;
         image::load_from_memory(&bytes).expect("a picture").into_rgb8()

@@ -49,7 +49,6 @@ async fn a_form_says_what_each_input_means() {
         "The image that becomes the new background.",
     ];
     assert!(order.map(place).is_sorted(), "{}", page.body);
-    // A sample is a picture that can be run.
     let example = page.body.split("data-url=\"").nth(1).and_then(|rest| rest.split('"').next());
     let example = example.expect("an example").to_owned();
     let picture = reqwest::get(&example).await.expect("a response");
@@ -101,7 +100,6 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         0
     );
 
-    // The sent file is kept: the form only needs the wrong value.
     let form = FormBody::new()
         .file("in.input_image", "a.png", &picture())
         .text("in.template", "v_shape")
@@ -181,7 +179,6 @@ async fn a_mistyped_number_is_refused_and_stays_in_the_form() {
     let site = Site::start().await;
     let visitor = site.open().await;
     let page = visitor.get("/models/color-harmonization").await;
-    // A browser sends an empty text for an invalid number.
     page.says("type=\"text\" inputmode=\"decimal\"");
     assert!(!page.body.contains("type=\"number\""), "{}", page.body);
     for typed in ["1-2", "0,5"] {
@@ -198,11 +195,9 @@ async fn a_text_keeps_its_lines_when_it_is_run_again() {
     let text = json!({"type": "string", "required": true, "position": 0});
     publish(&site, "echo", "", &text, &text).await;
     let visitor = site.open().await;
-    // A browser sends every line break as CRLF.
     visitor.run("echo", FormBody::new().text("in.text", "\r\none\r\ntwo")).await;
     let task = first_task(&site).await;
     assert_eq!(task.input_data.expect("inputs")["text"], "\none\ntwo");
-    // A browser drops a line break after the tag, so the page adds one.
     let id = task.task_id.as_str();
     let page = visitor.get(&format!("/models/echo?from={id}")).await;
     page.says("aria-describedby=\"in.text.help\">\n\none\ntwo</textarea>");
@@ -253,7 +248,6 @@ async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
 async fn a_quotation_mark_in_the_name_of_a_file_stays_one() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    // Browsers write it so.
     let form = FormBody::new().file("files", "my %22best%22 photo.png", &picture());
     assert_eq!(visitor.post("/files/samples", form).await.status, StatusCode::SEE_OTHER);
     visitor.get("/files/samples").await.says("my &quot;best&quot; photo.png");

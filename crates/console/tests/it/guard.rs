@@ -86,7 +86,6 @@ async fn a_console_has_its_address_again_after_a_restart() {
     assert_ne!(first, second);
     assert_eq!(first.split("token=").nth(1), second.split("token=").nth(1));
     drop(console);
-    // The console closes the port soon after.
     let port = second.split(['/', '?']).nth(2).expect("an address");
     while TcpStream::connect(port).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -105,7 +104,6 @@ async fn an_address_with_the_token_leads_to_the_page_that_it_names() {
         ("models/haze-removal", "/models/haze-removal"),
         ("tasks/a%2Fb", "/tasks/a%2Fb"),
         ("a'%22><script>", "/a%27%22%3E%3Cscript%3E"),
-        // Foreign addresses lead to the first page.
         ("/attacker.example", "/"),
         ("//attacker.example", "/"),
         ("http:/a", "/"),

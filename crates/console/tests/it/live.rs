@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::support::{FormBody, Site, Visitor, picture};
 
-/// Returns the changes of a run until its end.
 async fn changes(visitor: &Visitor, path: &str) -> Vec<Value> {
     let response = visitor.request(Method::GET, path).send().await.expect("a stream");
     assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -142,13 +141,11 @@ async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     let run = watched.header("location").to_owned();
     assert!(run.starts_with("/runs/"), "{run}");
     assert_eq!(visitor.get(&page).await.header("location"), run, "a task is watched once");
-    // The first read of the task shows that it can be canceled.
     until("the task can be canceled", async || visitor.get(&run).await.body.contains("/cancel\"")).await;
     visitor.get(&run).await.says("/cancel\"").says("Color extraction");
     let canceled = visitor.post(&format!("{page}/cancel"), FormBody::new()).await;
     assert_eq!(canceled.header("location"), run);
     visitor.result(&run).await.says("The task was canceled").says("not billed");
-    // The task is already canceled.
     visitor.post(&format!("{page}/cancel"), FormBody::new()).await;
     visitor.result(&run).await.says("The task was canceled");
 }

@@ -23,7 +23,6 @@ async fn the_first_page_is_small() {
     let mut size = page.body.len();
     for address in assets {
         let asset = visitor.get(address).await;
-        // The address changes with the content, so browsers may cache for ever.
         assert!(asset.header("cache-control").contains("immutable"), "{address}");
         size += asset.body.len();
     }
@@ -31,7 +30,6 @@ async fn the_first_page_is_small() {
     assert_eq!(visitor.get("/assets/app.css").await.status, StatusCode::NOT_FOUND);
 }
 
-/// Counts the lines of code below a folder, without blanks, comments, tests and generated code.
 fn code_lines(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let count = |path: PathBuf| {
@@ -78,7 +76,6 @@ async fn the_catalog_is_searched_filtered_and_says_what_is_served() {
     for search in ["upscale", "image+quality"] {
         visitor.get(&format!("/?q={search}")).await.says("href=\"/models/super-resolution\"");
     }
-    // All models are on this page, so there is nothing to sort.
     assert!(!all.body.contains("<select"));
     visitor.get("/?q=nothing-like-it").await.says("No model matches");
     visitor.get("/?filter=community").await.says("No model matches");
@@ -169,7 +166,6 @@ async fn delete(visitor: &Visitor, form: &str) -> Seen {
     send(visitor, "/files/covers/delete", form).await
 }
 
-/// Sends a small form.
 async fn send(visitor: &Visitor, path: &str, form: &str) -> Seen {
     let request = visitor.request(reqwest::Method::POST, path).header("origin", &visitor.origin);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
@@ -224,7 +220,6 @@ async fn a_file_that_was_replaced_or_deleted_is_not_shown_any_more() {
     let seen = visitor.get(&first).await;
     assert_eq!((&*seen.body, seen.header("cache-control")), ("the first", "private, no-cache"));
 
-    // By another program, and by the console itself.
     let file = inferstore::File::bytes("a.txt", &b"the second"[..]);
     site.client.folder("covers").upload(file).await.expect("an upload");
     let second = download(&visitor.get("/files/covers").await);
@@ -268,7 +263,6 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     }
     let form = FormBody::new().file("files", "a.txt", b"text");
     assert_eq!(visitor.post("/files/nope", form).await.status, StatusCode::NOT_FOUND);
-    // A service may have statuses unknown to the console.
     let page = visitor.get("/runs?status=foo").await;
     page.says("No run matches").says("<option value=\"foo\" selected>Foo</option>");
     let request = visitor.request(reqwest::Method::POST, "/files/covers").header("origin", &visitor.origin);
@@ -451,7 +445,6 @@ async fn the_account_lists_its_keys_where_only_the_operator_makes_them() {
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
 }
 
-/// Service with 5,000 tasks of today, of two models.
 struct LongHistory;
 
 impl Middleware for LongHistory {
@@ -491,7 +484,6 @@ async fn the_account_says_which_days_it_did_not_read_and_keeps_models_apart() {
     let page = Visitor::open(&console).await.get("/account").await;
     let by_day = page.body.split("Spent by model").next().expect("a chart");
     assert!(by_day.contains("Only the 2000 latest tasks are counted"), "{by_day}");
-    // Today, and 13 unknown days.
     assert_eq!(
         (by_day.matches(">1000</td>").count(), by_day.matches(">–</td>").count()),
         (1, 13),

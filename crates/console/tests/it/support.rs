@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Part of the path of every file of a console.
 pub(crate) const TEMPORARY: &str = "inferstore-console-";
 
 pub(crate) struct Site {
@@ -39,7 +38,6 @@ impl Site {
     }
 }
 
-/// Publishes a free model of another account, with one `text` input and output of this kind.
 pub(crate) async fn publish(site: &Site, id: &str, description: &str, input: &Value, output: &Value) {
     let spec = json!({
         "id": id, "name": id, "description": description, "price": "0", "visibility": "public",
@@ -115,7 +113,6 @@ impl Visitor {
         seen.header("location").to_owned()
     }
 
-    /// Follows the run to its result, and returns that page.
     pub(crate) async fn result(&self, run: &str) -> Seen {
         for _ in 0..600 {
             let page = self.get(run).await;
@@ -131,7 +128,6 @@ impl Visitor {
     }
 }
 
-/// Multipart form as a browser writes it.
 pub(crate) struct FormBody(Vec<u8>);
 
 const BOUNDARY: &str = "----form-of-a-test";

@@ -4,7 +4,6 @@ use inferstore_service::Config;
 
 use crate::support::{FormBody, Site, picture};
 
-/// Returns the lines of text of a page, with what a screen reader says of pictures and fields.
 fn words(page: &str) -> String {
     let mut words = String::new();
     let mut rest = page.split_once("<main").map_or(page, |(_, main)| main);

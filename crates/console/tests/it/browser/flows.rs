@@ -8,7 +8,6 @@ use inferstore_console::LOCAL_POLL;
 
 use super::*;
 
-/// Returns a photo of 12 megapixels as a telephone writes it: on its side, with its orientation in EXIF.
 fn upright_photo() -> Vec<u8> {
     let exif = b"\xff\xe1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
     let mut photo = photo();
@@ -16,14 +15,12 @@ fn upright_photo() -> Vec<u8> {
     photo
 }
 
-/// Returns a picture of a red disc on blue.
 fn disc() -> Vec<u8> {
     let is_inside = |x: u32, y: u32| x.abs_diff(160).pow(2) + y.abs_diff(100).pow(2) < 60_u32.pow(2);
     let color = |x, y| if is_inside(x, y) { Rgb([220, 40, 40]) } else { Rgb([40, 80, 200]) };
     png(RgbImage::from_fn(320, 200, color))
 }
 
-/// Moves the slider of the comparison, and returns the shown colors at the left and in the middle of the pictures.
 async fn colors_at(tab: &Tab, share: u8) -> [[u8; 3]; 2] {
     tab.eval(&format!(
         "(slider => {{ slider.value = {share}; slider.dispatchEvent(new Event('input')) }})(document.querySelector('.compare input'))"
@@ -85,7 +82,6 @@ async fn a_novice_runs_a_photo_of_a_telephone() {
     tab.until("document.querySelector('.latest .slides')").await;
     let sides = "[...document.querySelectorAll('.stage img')].map((image) => [image.naturalWidth, image.naturalHeight])";
     assert_eq!(tab.eval(sides).await, json!([[3000, 4000], [3000, 4000]]), "both are upright");
-    // The result comes into view by itself.
     tab.until("(({ top, bottom }) => top < innerHeight && bottom > 0)(document.querySelector('.stage').getBoundingClientRect())").await;
     fits(&tab, "result").await;
     is_accessible(&tab, "telephone").await;
@@ -122,7 +118,6 @@ async fn a_replacement_tells_its_two_pictures_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let plain = file(&folder, "meadow.png", &png(RgbImage::from_pixel(320, 200, Rgb([60, 180, 60]))));
     let (browser, tab) = at_model(&site, "background-replacement").await;
-    // Each picture goes into the box with its words.
     let choose_both = async |original: &Path, background: &Path| {
         let boxes = "[...document.querySelectorAll('.field')].map((field) => [field.querySelector('label').textContent, field.querySelector('input').id])";
         for pair in tab.eval(boxes).await.as_array().expect("fields") {
@@ -235,7 +230,6 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 5);
     looks_right(&tab, "batch").await;
 
-    // The archive as the browser would save it.
     let saved = "(async () => { const real = URL.createObjectURL; \
         const blob = await new Promise((done) => { URL.createObjectURL = (blob) => (done(blob), real(blob)); \
         [...document.querySelectorAll('.latest button')].find((one) => one.textContent.includes('ZIP')).click() }); \
@@ -254,7 +248,6 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     let names = (1..=5).map(|place| format!(" {place}-p\u{e9}-haze-removal.png")).collect::<String>();
     assert_eq!(String::from_utf8_lossy(&listed.stdout).trim_end(), format!("None{names}"), "{listed:?}");
 
-    // Rejected pictures are beside the accepted ones.
     controls(&site).let_model("haze-removal", Script::fail("it is too dark")).await.expect("a script");
     tab.eval(&pictures(2)).await;
     tab.click("form.run button.primary").await;
@@ -274,7 +267,6 @@ async fn two_tries_are_compared_on_one_page() {
     let task = "document.querySelector('.latest a.task').pathname";
     let output = "document.querySelector('.stage figure:last-child img').src";
     let first = tab.eval(&format!("[{task}, {output}]")).await;
-    // A knob is turned, and the second result stands in the place of the first one.
     tab.click("input[type=radio][value=t_shape] + span").await;
     tab.click("form.run button.primary").await;
     tab.until(&format!("document.querySelector('.latest .slides') && {task} !== {}", first[0])).await;
@@ -286,11 +278,9 @@ async fn two_tries_are_compared_on_one_page() {
     looks_right(&tab, "tries").await;
     tab.click(".earlier button").await;
     tab.until("document.querySelector('.stage figcaption').textContent === 'Input'").await;
-    // Several outputs of a task have names of their own.
     let names = "[...document.querySelectorAll('.result .save')].map(({ href }) => new URL(href).searchParams.get('download'))";
     let names: BTreeSet<String> = serde_json::from_value(tab.eval(names).await).expect("names");
     assert_eq!(names.len(), 2, "{names:?}");
-    // The page of the first try has its inputs.
     tab.click(".earlier a").await;
     tab.until(&format!("location.pathname === {} && document.querySelector('.result')", first[0])).await;
     assert_eq!(browser.problems(), Vec::<String>::new());
@@ -315,7 +305,6 @@ async fn a_picture_of_last_week_is_found() {
     tab.click("nav a[href='/runs']").await;
     tab.shows("29.png").await;
     assert_ne!(tab.eval("document.body.innerText.includes('holiday.png')").await, true);
-    // A run that begins while the page is open comes first, and no run of a later page comes back.
     run("color-extraction", "in.input", "now.png").await;
     tab.shows("now.png").await;
     tab.until("document.querySelectorAll('.runs .badge.success').length === 26").await;
@@ -333,14 +322,12 @@ async fn a_picture_of_last_week_is_found() {
     tab.until("document.querySelector('.result .slides')").await;
     tab.click("a.button[href*='?from=']").await;
     tab.until("document.querySelector('.preview img')?.naturalWidth > 0").await;
-    // Or by a part of its name, among the files.
     tab.click("nav a[href='/files']").await;
     tab.click("input[type=search]").await;
     tab.text("holi").await;
     tab.key("Enter").await;
     tab.until("document.querySelectorAll('.files > li').length === 1 && document.querySelector('.files img').naturalWidth > 0").await;
     assert_eq!(tab.eval("document.querySelector('.files h2').textContent").await, "holiday.png");
-    // The question before a deletion names the file.
     tab.click(".files input[type=checkbox]").await;
     tab.click(".files + details summary").await;
     tab.shows("Delete holiday.png? Nothing can bring back a deleted file.").await;
@@ -368,7 +355,6 @@ async fn the_keyboard_alone_runs_a_model_and_compares_its_pictures() {
     tab.key("Enter").await;
     tab.until("document.querySelector('.latest .slides')").await;
     tab.until("document.querySelector('#notice').textContent === 'Success'").await;
-    // The focus stays at the button: the same form runs again.
     assert_eq!(tab.eval("document.activeElement.matches('form.run .primary')").await, true);
     tab_to(&tab, ".compare input").await;
     for _ in 0..10 {

@@ -29,7 +29,6 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.eval("document.querySelector('.compare input').focus()").await;
     tab.wheel(".stage", -300.0).await;
     tab.until(&format!("{zoom} > 2")).await;
-    // Arrows move the zoomed picture, and the slider stays.
     let left = "parseFloat(document.querySelector('.stage').style.getPropertyValue('--x'))";
     let before = tab.eval(left).await;
     tab.key("ArrowRight").await;
@@ -54,7 +53,6 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.eval(full).await;
     tab.until("!document.fullscreenElement").await;
 
-    // A reload keeps the inputs and the result.
     let task = "document.querySelector('.latest a.task')?.pathname";
     let first = tab.eval(task).await;
     tab.reload().await;
@@ -87,7 +85,6 @@ async fn a_run_has_a_clock_a_title_and_an_expectation() {
     tab.click("form.run button.primary").await;
     tab.until("document.title.startsWith('In queue · Color extraction')").await;
     tab.shows("with files of this size").await;
-    // No event comes meanwhile.
     let clock = "parseFloat(document.querySelector('[data-elapsed]').textContent)";
     let before = tab.eval(clock).await.as_f64().expect("seconds");
     tab.until(&format!("{clock} > {before} + 0.5")).await;
@@ -111,7 +108,6 @@ async fn a_page_that_is_loaded_again_shows_its_run() {
     tab.reload().await;
     tab.until("document.querySelector('.latest .swatches')").await;
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 1);
-    // A page without a form takes no file, and says so.
     tab.open(&address(&site, "/account")).await;
     tab.drop("h1", &hazy()).await;
     tab.shows("choose a model first").await;
@@ -196,7 +192,6 @@ async fn a_mistake_of_several_runs_is_said_once_before_any_begins() {
     tab.click("form.run button.primary").await;
     tab.until("document.activeElement.name === 'in.angle'").await;
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 0);
-    // Both files are still chosen.
     tab.shows("Run 2 times").await;
     tab.eval("document.activeElement.value = '30'").await;
     tab.click("form.run button.primary").await;
@@ -233,7 +228,6 @@ async fn files_are_taken_from_anywhere_on_the_page() {
     tab.drop("h1", &hazy()).await;
     tab.until("document.querySelector('.preview img')?.naturalWidth > 0").await;
     tab.open(&address(&site, "/models/haze-removal")).await;
-    // An input that the service would reject is not sent.
     for (file, reason) in [
         ("[new File(['a'], 'a.pdf', {type: 'application/pdf'})]", "a.pdf is no file of this type: image/"),
         (
@@ -320,12 +314,10 @@ async fn a_photo_is_sent_once_and_its_result_fetched_once() {
     tab.drop(".drop", &path).await;
     tab.click("form.run button.primary").await;
     tab.until("document.querySelector('.slides')").await;
-    // Nothing is polled, and no picture is fetched twice.
     let requests = browser.requests().split_off(opened);
     let path = |url: &String| url.split(['/', '?']).nth(3).map(str::to_owned);
     let mut paths: Vec<_> =
         requests.iter().filter(|url| !url.starts_with("blob:")).filter_map(path).collect();
-    // A late icon of the page.
     paths.retain(|path| path != "assets");
     paths.sort();
     assert_eq!(paths, ["models", "runs", "runs", "runs", "tasks", "view", "view"], "{requests:?}");
