@@ -10,7 +10,6 @@ use url::{Host, Url};
 
 use crate::Error;
 
-/// Longest run that a service allows.
 const MAX_RUN: Duration = Duration::from_hours(24);
 
 /// Settings of a node.
@@ -40,12 +39,10 @@ pub struct Config {
     pub allow_plain_http: bool,
     /// PEM file of certificates that are trusted beside those of the system.
     pub cacert: Option<PathBuf>,
-    /// Graceful shutdown: time that runs in progress have to finish; the node then releases the remaining
-    /// leases.
+    /// Graceful shutdown: time that runs in progress have to finish; the node then releases the other leases.
     #[serde(default = "drain_seconds")]
     pub drain_seconds: u64,
-    /// Python packages of the commands, as a `pip` requirements file. `{python}` in a command stands for the
-    /// Python of their environment.
+    /// `pip` requirements file of the commands, in which `{python}` stands for the Python of their environment.
     pub requirements: Option<PathBuf>,
     /// Further arguments of `pip install`, such as `--no-deps`.
     #[serde(default)]
@@ -138,7 +135,6 @@ pub enum RunnerConfig {
     },
 }
 
-/// Model as written in the configuration: exactly one of `command`, `worker`, `cog` and `open_inference`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelEntry {
@@ -154,7 +150,6 @@ struct ModelEntry {
     seconds: Option<f64>,
 }
 
-/// Returns an error unless the program of a command exists.
 pub(crate) fn check_program(of: &str, program: &str, folder: Option<&Path>) -> Result<(), Error> {
     let is_there = if program.contains('/') {
         folder.unwrap_or(Path::new(".")).join(program).is_file()
@@ -212,10 +207,7 @@ impl TryFrom<ModelEntry> for ModelConfig {
 }
 
 impl Config {
-    /// Parses the settings from JSON.
-    ///
-    /// # Errors
-    /// The JSON is invalid; the error has the position and the reason.
+    /// Parses the settings from JSON; an error has the position and the reason.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         let doing = "reading the settings";
         let config: Self = serde_json::from_str(text).map_err(|cause| Error::new(doing, cause))?;
@@ -248,18 +240,12 @@ impl Config {
         (!is_safe && !self.allow_plain_http).then(|| message.to_owned())
     }
 
-    /// Reads the settings from a file, and resolves folders relative to it.
-    ///
-    /// # Errors
-    /// The file cannot be read or is invalid; the error has the position and the reason.
+    /// Reads the settings from a file, and resolves folders relative to it; an error has the position and the reason.
     pub fn read(file: &Path) -> Result<Self, Error> {
         Self::read_for(file, None)
     }
 
     /// Reads the settings from a file, for the service at this address; the file need not name one.
-    ///
-    /// # Errors
-    /// As `read`.
     pub fn read_for(file: &Path, service: Option<&Url>) -> Result<Self, Error> {
         let doing = || format!("reading {}", file.display());
         let mut text = std::fs::read_to_string(file).map_err(|cause| Error::new(doing(), cause))?;

@@ -8,7 +8,6 @@ use tokio::process::Command;
 use crate::{Config, Error};
 
 const FOLDER: &str = ".venv";
-/// Copy of the requirements for which the environment was completed.
 const MARKER: &str = "inferstore-requirements.txt";
 
 /// Creates the Python environment that the settings need, unless it exists, and sets its Python in the

@@ -17,18 +17,12 @@ use crate::outputs::Failed;
 use crate::service::{Lease, without_proxy};
 use crate::work::backoff;
 
-/// Timeout of a file from the service's object store.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Outage of the object store after which an input fails: longer than a restart takes.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
 
 pub(crate) enum Input {
-    File {
-        bytes: Vec<u8>,
-        /// File extension without the dot; empty if unknown.
-        extension: String,
-    },
-    /// JSON as the caller submitted it.
+    File { bytes: Vec<u8>, extension: String },
     Value(Box<RawValue>),
 }
 
@@ -66,7 +60,6 @@ impl Gatherer {
             };
             Ok((name.to_owned(), input))
         };
-        // Null counts as absent.
         let given = lease.input.iter().filter(|(_, value)| value.get() != "null");
         // Concurrent, so that several slow files take no longer than one.
         let inputs = try_join_all(given.map(|(name, value)| input(name, value))).await?;
@@ -80,7 +73,6 @@ impl Gatherer {
         }
     }
 
-    /// Fetches a file of the service, with retries while the object store is unavailable.
     async fn fetch_own(&self, url: &Url) -> Result<Vec<u8>, String> {
         let given_up_at = Instant::now() + MAX_OUTAGE;
         let mut failures = 0;
@@ -96,13 +88,11 @@ impl Gatherer {
     }
 }
 
-/// Returns true if a URL belongs to the object store, whose address may have a path.
 fn is_within(url: &Url, storage: &Url) -> bool {
     let rest = url.path().strip_prefix(storage.path().trim_end_matches('/'));
     url.origin() == storage.origin() && rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the extension of the file name in a URL, if it is a plausible one.
 fn extension(url: &str) -> String {
     let Ok(url) = Url::parse(url) else { return String::new() };
     let end = Path::new(url.path()).extension().and_then(|end| end.to_str()).unwrap_or_default();
@@ -134,7 +124,6 @@ mod tests {
     async fn only_the_service_may_be_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let here = listener.local_addr()?;
-        // The same machine, but not the object store: another port, or another spelling.
         let storage = Url::parse("http://127.0.0.1:1/")?;
         let gatherer = Gatherer::new(&storage, &Certificates::default())?;
         for url in [format!("http://{here}/x"), format!("http://localhost:{}/x", here.port())] {

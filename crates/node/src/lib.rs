@@ -1,8 +1,7 @@
 //! Node: runs models for a remote service. Claims tasks under a lease, passes each to a command or a model
 //! server, and reports the result.
 //!
-//! A node only makes requests, so it needs no address of its own. `docs/node-protocol.md` describes the
-//! requests.
+//! A node only makes requests, so it needs no address of its own. `docs/node-protocol.md` describes the requests.
 
 mod config;
 mod environment;

@@ -11,11 +11,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::service::{Lease, Registered, Service};
 
-/// Part of the standard error that is kept, in bytes.
 const MAX_TEXT: usize = 64 << 10;
-/// Part of the standard error that a failure has in its detail, in bytes.
 const MAX_TAIL: usize = 4 << 10;
-/// Interval at which new lines are sent.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// End of the standard error of a program. Clones share one buffer.
@@ -66,7 +63,6 @@ impl Tail {
         }
     }
 
-    /// Appends the last line to a message. Returns the message and the end of the text.
     pub(crate) fn explain(&self, what: String) -> (String, String) {
         let buffer = self.0.lock();
         let mut begin = buffer.text.len().saturating_sub(MAX_TAIL);
@@ -81,7 +77,6 @@ impl Tail {
     }
 }
 
-/// Log of one run.
 #[derive(Debug, Default)]
 pub(crate) struct RunLog {
     following: Mutex<Option<Following>>,
@@ -94,18 +89,15 @@ struct Following {
     tail: Tail,
     /// Position in the standard error of a worker at which the run has begun.
     begin: u64,
-    /// Position up to which the service has the log.
     sent: u64,
 }
 
 impl RunLog {
-    /// Begins the log with the next line of this program.
     pub(crate) fn follow(&self, tail: &Tail) {
         let begin = tail.0.lock().end();
         *self.following.lock() = Some(Following { tail: tail.clone(), begin, sent: begin });
     }
 
-    /// Returns the log and its end if the service does not have all of it.
     fn unsent(&self) -> Option<(Value, u64)> {
         let Following { tail, begin, sent } = self.following.lock().clone()?;
         let buffer = tail.0.lock();
@@ -129,7 +121,6 @@ impl RunLog {
         }
     }
 
-    /// Sends new lines until it is dropped.
     pub(crate) async fn keep_sending(&self, service: &Service, registered: &Registered, lease: &Lease) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -152,7 +143,6 @@ mod tests {
         assert!(log.unsent().is_none());
         log.follow(&tail);
         assert!(log.unsent().is_none(), "nothing is new");
-        // A character in two reads, and a byte that is no character.
         tail.0.lock().push(b"caf\xc3");
         tail.0.lock().push(b"\xa9 \xff!");
         let (sent, end) = log.unsent().unwrap_or_default();
@@ -161,7 +151,6 @@ mod tests {
             following.sent = end;
         }
         assert!(log.unsent().is_none());
-        // "\u{e9}" has two bytes: the cut is between characters.
         tail.0.lock().push("\u{e9}".repeat(MAX_TEXT / 2).as_bytes());
         let (sent, _) = log.unsent().unwrap_or_default();
         assert_eq!(sent["text"].as_str().map(str::len), Some(MAX_TEXT));

@@ -1,5 +1,4 @@
-//! `inferstore-node <file>`: runs the models of the configuration file. The key of the node comes from
-//! `INFERSTORE_NODE_KEY`.
+//! `inferstore-node <file>`: runs the models of the configuration file, with the key in `INFERSTORE_NODE_KEY`.
 
 use std::env::VarError;
 use std::io::Write as _;

@@ -17,7 +17,6 @@ pub(crate) struct OutputFile {
     /// Shared by every upload attempt.
     pub(crate) bytes: Bytes,
     pub(crate) mime: String,
-    /// File extension without the dot.
     pub(crate) extension: String,
 }
 
@@ -58,12 +57,10 @@ impl OutputFile {
     }
 }
 
-/// Returns true if a declared type is the given one, or a pattern that includes it.
 fn has(pattern: &str, mime: &str) -> bool {
     pattern == mime || pattern.strip_suffix("/*").is_some_and(|family| mime.split('/').next() == Some(family))
 }
 
-/// Cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -78,7 +75,6 @@ pub(crate) enum Kind {
 pub(crate) struct Failed {
     pub(crate) kind: Kind,
     pub(crate) message: String,
-    /// Detail that helps to find the cause.
     pub(crate) detail: Option<Value>,
 }
 
@@ -100,7 +96,6 @@ impl Failed {
         Self { kind: Kind::Node, message: format!("{doing} failed: {cause}"), detail: None }
     }
 
-    /// Returns the body that reports the failure to the service.
     pub(crate) fn ending(&self) -> Value {
         let mut error = Map::from_iter([
             ("kind".to_owned(), json!(self.kind)),

@@ -21,7 +21,6 @@ use crate::{Config, Error};
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a log, which must not delay the end of a run for long.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of an upload.
 const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 
 pub(crate) struct Service {
@@ -67,7 +66,6 @@ impl Descriptor {
     }
 }
 
-/// Reason why a request failed.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// Invalid key (401).
@@ -113,7 +111,6 @@ impl Service {
         registered.ok_or_else(|| Refusal::Later("the response has no identifier of the node".to_owned()))
     }
 
-    /// Claims a task of one of these models. Long poll: waits up to `wait`.
     pub(crate) async fn lease(
         &self,
         node: &str,
@@ -128,7 +125,6 @@ impl Service {
         self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
-    /// Renews a lease; `run` is the timeout of the run.
     pub(crate) async fn heartbeat(
         &self,
         node: &str,
@@ -196,11 +192,9 @@ fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
 }
 
 async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>, Refusal> {
-    // reqwest's own message repeats the address; its cause is more precise.
     let failed = |cause: reqwest::Error| {
         let reason = crate::runners::reason(&cause);
         if cause.is_builder() {
-            // The request is invalid, so every retry would fail.
             return Refusal::Refused(format!("the request cannot be sent: {reason}"));
         }
         let hint = match reason.contains("invalid peer certificate") {
@@ -241,7 +235,6 @@ mod tests {
 
     use super::*;
 
-    /// Environment variable that makes the test a child process and names the service that it calls.
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
@@ -267,7 +260,6 @@ mod tests {
         if let Ok(service) = std::env::var(CHILD_SERVICE) {
             let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            // The listener sends no response.
             let _ = Service::new(&config, &NodeKey::new("key"), &Certificates::default())?
                 .register(&["a".to_owned()])
                 .await;
@@ -279,7 +271,6 @@ mod tests {
         );
         let proxy_url = format!("http://{}", proxy.local_addr()?);
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        // Runs this test again, with the proxy in its environment.
         let mut child = tokio::process::Command::new(std::env::current_exe()?)
             .args(["--exact", &name])
             .env(CHILD_SERVICE, format!("http://{}", service.local_addr()?))

@@ -15,7 +15,6 @@ use crate::runners::Runner;
 use crate::service::{Refusal, Registered, Service};
 use crate::{Config, Error};
 
-/// Long-poll time of a claim.
 const WAIT: Duration = Duration::from_secs(20);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
@@ -46,8 +45,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         stopping.cancel();
     };
     let serving = async {
-        // Start workers before the first claim: a worker that cannot start would block the tasks of its
-        // models.
+        // Workers start before the first claim: one that cannot start would block the tasks of its models.
         let starts = join_all(slots.iter().map(Slot::start_worker));
         let Some(started) = stopping.run_until_cancelled(starts).await else { return Ok(()) };
         started.into_iter().collect::<Result<(), Error>>()?;
@@ -57,8 +55,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(async |slot| {
             let ended = slot.serve(&node, &stopping).await;
-            // The node stops when one slot fails; otherwise the service would still count it as serving the
-            // model.
+            // A failed slot stops the node; otherwise the service would count the node as serving the model.
             stopping.cancel();
             ended
         });
@@ -86,7 +83,6 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
     }
 }
 
-/// Registers when the service responds. None: the node is stopping.
 async fn register(
     service: &Service,
     models: &[String],
@@ -105,7 +101,6 @@ async fn register(
                 return Ok(Some(registered));
             }
             Err(Refusal::Key) => return Err(Error::new(doing, "the key is not valid")),
-            // A proxy returns 404, too, while the service restarts.
             Err(Refusal::Gone) if !is_first => tracing::warn!("the listener for nodes is away"),
             Err(Refusal::Gone) => {
                 return Err(Error::new(doing, "there is no listener for nodes at this address"));
@@ -119,12 +114,10 @@ async fn register(
     }
 }
 
-/// Waits for the backoff. Returns false if the node is stopping.
 async fn pause(failures: &mut u32, stopping: &CancellationToken) -> bool {
     stopping.run_until_cancelled(tokio::time::sleep(backoff(failures))).await.is_some()
 }
 
-/// Returns the backoff after one more failure, with jitter.
 pub(crate) fn backoff(failures: &mut u32) -> Duration {
     *failures += 1;
     let longest = MAX_BACKOFF.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
@@ -150,14 +143,12 @@ impl Node {
     }
 }
 
-/// Slot: runs one task at a time, of some models.
 struct Slot<'a> {
     models: Vec<String>,
     config: &'a Config,
     runner: Arc<Runner>,
 }
 
-/// Makes the slots of a node: `side_by_side` for each model, and one for each process of a worker.
 fn slots(config: &Config) -> Result<Vec<Slot<'_>>, Error> {
     let mut slots = Vec::new();
     for (id, model) in &config.models {
@@ -212,8 +203,7 @@ impl Slot<'_> {
                     let limit = time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
                     match run::run(node, &registered, &self.runner, &lease, limit).await {
                         true => failures = 0,
-                        // This machine would fail the next tasks too; back off so that another node can claim
-                        // them.
+                        // This machine would fail the next tasks too: the backoff lets another node claim them.
                         false => drop(pause(&mut failures, stopping).await),
                     }
                 }

@@ -20,7 +20,6 @@ use crate::log::{RunLog, Tail};
 
 /// Largest line of a worker, in bytes: lines carry values, not files.
 const MAX_LINE: u64 = 8 << 20;
-/// Timeout of the exit status, after a worker closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of the end of the standard error, after a worker exited: its children may hold the pipe open.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
@@ -76,15 +75,11 @@ pub struct WorkerProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Tail,
-    /// Task that reads standard error into `tail` until it ends.
     stderr: JoinHandle<()>,
 }
 
 impl WorkerProcess {
     /// Starts the program and waits for the line `{"ready": true}`.
-    ///
-    /// # Errors
-    /// The program cannot be started, exits, or is not ready in time.
     pub async fn start(command: &WorkerCommand) -> Result<Self, WorkerError> {
         let [program, arguments @ ..] = &command.command[..] else {
             return Err(WorkerError::Start("a worker needs a command".to_owned()));
@@ -125,9 +120,6 @@ impl WorkerProcess {
 
     /// Writes a line and reads one; `line` must contain no line feed. Dropping the future leaves the worker
     /// in the middle of a run: drop the worker too.
-    ///
-    /// # Errors
-    /// The worker exits, or its line is too long.
     pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
         debug_assert!(!line.contains(&b'\n'), "a request to a worker has more than one line");
         let mut request = line.to_vec();
@@ -201,7 +193,6 @@ pub(crate) struct Program {
     pub(crate) stderr: ChildStderr,
 }
 
-/// Starts a program in a process group of its own, with secrets removed from its environment.
 pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<Program> {
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process.process_group(0).kill_on_drop(true);
@@ -217,7 +208,6 @@ pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<P
     }
 }
 
-/// Removes keys and passwords of this process from the environment of a program.
 fn remove_secrets(process: &mut Command) {
     const SECRETS: [&str; 4] =
         ["INFERSTORE_NODE_KEY", "INFERSTORE_API_KEY", "INFERSTORE_FIRST_KEY", "INFERSTORE_DATABASE"];
@@ -226,7 +216,6 @@ fn remove_secrets(process: &mut Command) {
     }
 }
 
-/// Process group of a worker. Dropping it kills the group.
 #[derive(Debug)]
 pub(crate) struct Group(Option<Pid>);
 
@@ -239,7 +228,6 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // An empty group is no failure.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-/// Returns the standard error of the program for an invalid key.
 fn refusal(key: Option<&OsStr>) -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("node.json");

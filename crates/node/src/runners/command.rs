@@ -29,12 +29,10 @@ const TRACEPARENT: &str = "TRACEPARENT";
 
 pub(crate) struct Command {
     program: String,
-    /// Program and arguments, after the command that sets limits.
     words: Vec<String>,
     folder: Option<PathBuf>,
 }
 
-/// Request that a program reads.
 #[derive(Serialize)]
 pub(super) struct Given<'a> {
     task: &'a str,
@@ -58,7 +56,6 @@ impl Command {
         Ok(Self { program, words, folder: folder.map(Path::to_owned) })
     }
 
-    /// Returns an error unless the program exists and the disk has space for the files of a run.
     pub(super) async fn is_ready(&self) -> Result<(), String> {
         let is_there = check_program("the command", &self.program, self.folder.as_deref());
         is_there.map_err(|cause| cause.to_string())?;
@@ -79,8 +76,7 @@ impl Command {
         collect(&folder, lease, written).await
     }
 
-    /// Starts the program, writes the request, and waits for its exit. Dropping the future kills the program
-    /// and its children.
+    /// Starts the program, writes the request and waits. Dropping the future kills the program and its children.
     async fn talk(
         &self,
         given: &[u8],
@@ -119,7 +115,6 @@ impl Command {
     }
 }
 
-/// Prefixes a command with the limit on its memory.
 pub(super) fn limited(words: &[String], memory_mib: Option<u64>) -> Result<Vec<String>, Error> {
     let mut limited = Vec::new();
     if let Some(mib) = memory_mib {
@@ -143,14 +138,12 @@ pub(super) async fn scratch() -> Result<(TempDir, PathBuf), Failed> {
     Ok((scratch, folder))
 }
 
-/// Returns an error unless the disk has space for the files of a run.
 pub(super) async fn can_write() -> Result<(), String> {
     let (_scratch, folder) = scratch().await.map_err(|failed| failed.message)?;
     let written = tokio::fs::write(folder.join("probe"), vec![0; 64 << 10]).await;
     written.map_err(|cause| format!("writing to {} failed: {cause}", folder.display()))
 }
 
-/// Writes the files of a run into its folder and returns the request that names them.
 pub(super) async fn given<'a>(
     lease: &'a Lease,
     folder: &'a Path,
@@ -166,7 +159,6 @@ pub(super) async fn given<'a>(
     })
 }
 
-/// Writes input files into the folder of the run; other inputs stay values.
 async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<RawValue>>, Failed> {
     let failed = |cause: std::io::Error| Failed::node("writing the inputs", &cause);
     let place = folder.join("inputs");
@@ -190,7 +182,6 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
     Ok(given)
 }
 
-/// Reads the output files, which must lie in the folder of the run.
 pub(super) async fn collect(
     folder: &Path,
     lease: &Lease,
@@ -227,7 +218,6 @@ pub(super) async fn collect(
     Ok(outputs)
 }
 
-/// Makes the failure of a program: its last line is in the message, more of its standard error in the detail.
 fn failed(what: String, tail: &Tail) -> Failed {
     let (message, stderr) = tail.explain(what);
     Failed { detail: Some(json!({ "stderr": stderr })), ..Failed::model(message) }

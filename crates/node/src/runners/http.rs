@@ -16,9 +16,7 @@ use crate::outputs::Failed;
 
 /// Largest response in bytes: the largest file as Base64, plus a margin.
 const MAX_RESPONSE: usize = 160 << 20;
-/// Timeout of a connection and of the readiness check.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest part of an error body that is reported, in bytes.
 const MAX_ERROR_BODY: usize = 2_000;
 
 /// Model server. The operator configures its address, so it may be on any network.
@@ -39,7 +37,6 @@ impl Server {
         Ok(Self { http, root: address.as_str().trim_end_matches('/').to_owned() })
     }
 
-    /// Sends the readiness check, before tasks are claimed.
     pub(super) async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
         let request = self.http.get(format!("{}{path}", self.root)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|cause| reason(&cause))?;
@@ -47,7 +44,6 @@ impl Server {
         Ok((status, body(response).await?))
     }
 
-    /// Posts JSON and parses the JSON of the response.
     pub(super) async fn post(
         &self,
         path: &str,

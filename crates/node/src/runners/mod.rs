@@ -21,7 +21,6 @@ use crate::service::{Descriptor, Lease};
 
 pub(crate) type Outputs = BTreeMap<String, Output>;
 
-/// Runner of one model; a worker runs several.
 pub(crate) enum Runner {
     Command(command::Command),
     Cog(cog::Cog),
@@ -34,7 +33,6 @@ impl Runner {
         Ok(Self::Worker(Box::new(worker::Worker::new(config)?)))
     }
 
-    /// Makes the runner of one model. None: a worker runs it.
     pub(crate) fn new(model: &str, config: &RunnerConfig) -> Result<Option<Self>, Error> {
         Ok(Some(match config {
             RunnerConfig::Worker { .. } => return Ok(None),
@@ -49,7 +47,6 @@ impl Runner {
         }))
     }
 
-    /// Returns an error unless a run can begin.
     pub(crate) async fn is_ready(&self) -> Result<(), String> {
         match self {
             Self::Command(command) => command.is_ready().await,
@@ -80,8 +77,7 @@ fn as_typed(value: &RawValue, declared: Option<&Descriptor>) -> Value {
     number.unwrap_or(read)
 }
 
-/// Converts an output to its declared JSON type: a value other than a string becomes a string where a string
-/// is declared.
+/// Converts an output to its declared JSON type: any other value becomes a string where one is declared.
 fn as_declared(value: &Value, declared: &Descriptor) -> Value {
     match (declared.kind.as_str(), value) {
         ("int" | "float", _) | (_, Value::String(_)) => value.clone(),

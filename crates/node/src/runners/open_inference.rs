@@ -53,8 +53,7 @@ impl OpenInference {
     }
 }
 
-/// Converts an input to a tensor of one element. Files are Base64 in `BYTES`, because JSON has no binary
-/// type.
+/// Converts an input to a tensor of one element. Files are Base64 in `BYTES`: JSON has no binary type.
 fn tensor(name: &str, input: Input, declared: Option<&Descriptor>) -> Value {
     let of_type = |datatype: &str, data: Value, content_type: &str| {
         json!({

@@ -43,7 +43,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs a task. Dropping the future kills the process.
     pub(super) async fn run(&self, lease: &Lease, inputs: Inputs, log: &RunLog) -> Result<Outputs, Failed> {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
@@ -87,8 +86,7 @@ impl Worker {
         let mut running = self.running.lock().await;
         // The process is out of its slot until it responds, so that dropping the run kills it.
         let worker = self.idle_or_new(running.take()).await;
-        // A start failure is of this machine: the process has not seen the task, which may succeed on another
-        // node.
+        // A start failure is of this machine: the task may succeed on another node.
         let mut worker = worker.map_err(|error| WorkerError::Start(error.to_string()))?;
         worker.begin_log(log);
         let line = worker.exchange(request).await?;
@@ -127,7 +125,6 @@ mod tests {
                 serde_json::from_value(json!({ "command": ["sh", "-c", script], "folder": folder.path() }))?;
             let worker = Worker::new(&config)?;
             worker.is_ready().await?;
-            // The process has exited before the task comes.
             while worker.running.lock().await.as_mut().is_some_and(WorkerProcess::is_idle) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
