@@ -20,7 +20,6 @@ impl Comparison {
             (None, Some(new)) if new.resolved().is_true("required") => {
                 self.breaks(&new.pointer, "a body is required now: requests without one are refused");
             }
-            // An optional one is reported with the arguments.
             (None, _) => {}
         }
     }
@@ -105,7 +104,6 @@ impl Comparison {
         }
     }
 
-    /// Reports parts of a form that are serialized in another way.
     fn encoding(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for (name, was, is) in side_by_side(&old.at("encoding"), &new.at("encoding")) {
             let (was, is) = (was.unwrap_or_else(|| old.at(name)), is.unwrap_or_else(|| new.at(name)));
@@ -124,7 +122,6 @@ impl Comparison {
         }
     }
 
-    /// The media types of a body.
     pub(super) fn content(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (old_types, new_types) = (old.at("content"), new.at("content"));
         let is_replaced = old_types.keys().count() > 0 && !old_types.keys().any(|known| new_types.has(known));
@@ -158,7 +155,6 @@ impl Comparison {
                 (None, Some(is)) if direction == Direction::Request => {
                     self.allows(&is.pointer, format!("{media_type} is accepted now"));
                 }
-                // In place of those that are gone, which breaks every client.
                 (None, Some(is)) if is_replaced => {
                     self.allows(&is.pointer, format!("{media_type} comes now"));
                 }

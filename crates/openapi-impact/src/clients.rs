@@ -22,13 +22,10 @@ pub(super) const OWN: List = &["inferstore-api"];
 pub(super) const PROGENITOR: List = &["progenitor"];
 /// A string with limits is a type of its own, and so is a named string.
 pub(super) const NEWTYPES: List = &["progenitor", "inferstore-api"];
-/// Named scalars have a type of their own.
 pub(super) const NAMED_SCALARS: List = &["datamodel-code-generator", "progenitor", "inferstore-api"];
 /// Reading an optional or nullable value differs from reading one that is always there.
 pub(super) const OPTIONALS: List = &["Go", "Rust", "progenitor", "inferstore-api"];
-/// Integers and floats have types of several sizes.
 pub(super) const NUMBERS: List = &["Go", "Java", "Rust", "progenitor", "inferstore-api"];
-/// Lists and sets are different types.
 pub(super) const SETS: List = &["Java", "progenitor", "inferstore-api"];
 /// Parameters are positional arguments, the required ones first.
 pub(super) const POSITIONAL: List = &["Java", "PHP", "Rust"];
@@ -36,7 +33,6 @@ pub(super) const POSITIONAL: List = &["Java", "PHP", "Rust"];
 pub(super) const POSITIONAL_REQUIRED: List = &["Ruby", "Rust"];
 /// Constructors take the required properties in the order of the document.
 pub(super) const CONSTRUCTORS: List = &["Go", "Rust", "openapi-python-client"];
-/// Arguments are named after path parameters.
 pub(super) const NAMED_ARGUMENTS: List = &[
     "PHP",
     "Python",
@@ -58,32 +54,26 @@ pub(super) const RESPONSE_UNIONS: List = &["hey-api", "openapi-python-client", "
 /// A property is a `Box` of its object, but not once `additionalProperties` is `true`.
 pub(super) const UNBOXED: List = &["Rust"];
 
-/// All that give an enumeration or an object a type with a name.
 pub(super) fn with_named_types() -> Clients {
     of(&[OPENAPI_GENERATOR, PYTHON, PROGENITOR, OWN, &["orval"]])
 }
 
-/// All but the crate of this repository, which reads the marks of open words.
 pub(super) fn other_than_own() -> Clients {
     of(&[OPENAPI_GENERATOR, STRUCTURAL, PYTHON, PROGENITOR, &["orval"]])
 }
 
-/// Returns the clients that name the type of an inline object after its title.
 pub(super) fn naming_by_title() -> Clients {
     of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]])
 }
 
-/// Returns the clients that name words after `x-enum-varnames`.
 pub(super) fn naming_words() -> Clients {
     of(&[OPENAPI_GENERATOR, PYTHON, OWN, &["orval"]])
 }
 
-/// Returns the clients that put an operation into a module or a class for its tag.
 pub(super) fn grouping_by_tag() -> Clients {
     of(&[OPENAPI_GENERATOR, &["openapi-python-client"]])
 }
 
-/// Returns the clients that call the first server unless configured otherwise.
 pub(super) fn with_base_url() -> Clients {
     of(&[OPENAPI_GENERATOR, &["hey-api"]])
 }
@@ -95,14 +85,12 @@ pub(super) fn refusing_new_words() -> Clients {
     clients
 }
 
-/// Returns the clients that keep undeclared properties once `additionalProperties` is `true`.
 pub(super) fn reading_more() -> Clients {
     let mut clients = of(&[OPENAPI_GENERATOR, STRUCTURAL, NEWTYPES, &["orval"]]);
     clients.retain(|client| !["PHP", "Ruby"].contains(client));
     clients
 }
 
-/// Returns the clients that give the format a type of its own.
 pub(super) fn typing_format(format: Option<&str>) -> Clients {
     match format {
         Some("int" | "int8" | "int16" | "int32" | "int64") => of(&[NUMBERS]),

@@ -13,7 +13,6 @@ use super::node::{EXAMPLES, Node};
 use crate::pointer::Pointer;
 use crate::tree::Tree;
 
-/// Texts for people: they are no part of the shape of a schema.
 const TEXTS: [&str; 5] = ["title", "description", "example", "examples", "externalDocs"];
 
 impl Comparison {
@@ -56,7 +55,6 @@ impl Comparison {
         self.breaks_only(clients, pointer, message);
     }
 
-    /// `operationId`s: methods are named after them.
     pub(super) fn operation_collisions(&mut self, old: &[Node<'_>], new: &[Node<'_>]) {
         let (old_ids, new_ids) = (ids(old), ids(new));
         let count = |ids: &[&str], id: &str| ids.iter().filter(|other| **other == id).count();
@@ -110,7 +108,6 @@ impl Comparison {
     }
 }
 
-/// The names that came beside another one with the same name in generated code, each with that one.
 fn new_collisions<'a>(old: &[&str], new: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     for (index, added) in new.iter().enumerate().filter(|(_, name)| !old.contains(name)) {
@@ -166,7 +163,6 @@ fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Pointer)> {
     taken
 }
 
-/// The inline schemas whose titles name types.
 fn inline_titles<'a>(value: &Node<'a>, found: &mut Vec<Node<'a>>) {
     let is_component = value.pointer.keys().len() == 3;
     if !is_component && value.text("title").is_some() && has_named_type(value) {
@@ -182,7 +178,6 @@ fn inline_titles<'a>(value: &Node<'a>, found: &mut Vec<Node<'a>>) {
     }
 }
 
-/// The schema without texts for people.
 fn shape(schema: &Tree) -> Tree {
     match schema {
         Tree::Map(members) => {

@@ -89,7 +89,6 @@ pub struct Change {
 pub struct Changes {
     /// In the order of the old document.
     pub list: Vec<Change>,
-    /// The operations of either document: "every operation" in reports.
     operations: BTreeSet<String>,
 }
 
@@ -120,11 +119,9 @@ pub fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
     Changes { list: comparison.changes, operations: comparison.operations }
 }
 
-/// The references of either document to what is the same in both, with all that it refers to in turn.
 fn unchanged_targets(old: &Tree, new: &Tree) -> BTreeSet<String> {
     let all: BTreeSet<&str> = references(old).chain(references(new)).collect();
     let same = |reference| {
-        // One that leads nowhere in both has not changed.
         let [target, other] = [old, new].map(|document| document.pointer(reference).unwrap_or(NULL));
         target.is_same_in_order(other).then_some((reference, target))
     };
@@ -139,23 +136,18 @@ fn unchanged_targets(old: &Tree, new: &Tree) -> BTreeSet<String> {
     }
 }
 
-/// The references anywhere within a value.
 fn references(value: &Tree) -> Box<dyn Iterator<Item = &str> + '_> {
     let own = value["$ref"].as_str();
     let members = value.members().map(|(_, member)| member).chain(value.items());
     Box::new(own.into_iter().chain(members.flat_map(references)))
 }
 
-/// The walk over both documents at once.
 #[derive(Default)]
 struct Comparison {
     changes: Vec<Change>,
     operations: BTreeSet<String>,
-    /// References to what is the same in both documents, with all that it refers to.
     unchanged: BTreeSet<String>,
-    /// Operation or model kind that is being compared; none for the document as a whole.
     operation: Option<String>,
-    /// A response of that operation is being compared.
     is_in_response: bool,
     /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
     compared: BTreeSet<(usize, usize, Direction)>,
@@ -164,7 +156,6 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Begins with an operation, a model kind, or the document as a whole.
     fn about(&mut self, operation: Option<&str>) {
         self.operation = operation.map(str::to_owned);
         self.compared.clear();
@@ -181,12 +172,10 @@ impl Comparison {
         }
     }
 
-    /// A change that breaks every client.
     fn breaks(&mut self, pointer: &Pointer, message: impl Into<String>) {
         self.found(Severity::Breaking, Clients::new(), pointer, message);
     }
 
-    /// A change that breaks every client that is generated.
     fn breaks_code(&mut self, pointer: &Pointer, message: impl Into<String>) {
         self.breaks(pointer, message);
         if let Some(change) = self.changes.last_mut() {
@@ -208,20 +197,17 @@ impl Comparison {
         self.found(Severity::Docs, Clients::new(), pointer, message);
     }
 
-    /// Returns true if the nodes may differ, and were not yet compared for this operation and direction.
     fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
         let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
         !self.is_unchanged(Some(old), Some(new)) && self.compared.insert(pair)
     }
 
-    /// Returns true if both nodes are absent, or are the same with everything that they refer to.
     fn is_unchanged(&self, old: Option<&Node<'_>>, new: Option<&Node<'_>>) -> bool {
         let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
         let is_known = |reference: &str| self.unchanged.contains(reference);
         old.value.is_same_in_order(new.value) && references(old.value).all(is_known)
     }
 
-    /// Reports which of the keywords, all of them texts for people, differ.
     fn words(&mut self, old: &Node<'_>, new: &Node<'_>, keywords: &[&str]) {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
@@ -279,7 +265,6 @@ mod properties {
         serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml")).unwrap_or_default()
     }
 
-    /// Every place in a value.
     fn places(value: &Value, here: &str, found: &mut Vec<String>) {
         found.push(here.to_owned());
         let children: Vec<(String, &Value)> = match value {

@@ -8,7 +8,6 @@ use super::{Comparison, Direction};
 const LOWEST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
 const HIGHEST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
 
-/// Kind of change of a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LimitChange {
     Tighter,
@@ -75,7 +74,6 @@ impl Comparison {
     }
 }
 
-/// The clients to which the limit is part of a type.
 fn with_another_type(old: &Node<'_>, new: &Node<'_>, keyword: &str) -> Clients {
     const OF_STRINGS: [&str; 3] = ["pattern", "minLength", "maxLength"];
     let is_limited = |node: &Node<'_>| OF_STRINGS.iter().any(|keyword| node.has(keyword));
@@ -105,7 +103,6 @@ fn bound(schema: &Node<'_>, keyword: &str) -> Option<Bound> {
     let exclusive = match keyword {
         "minimum" => schema.is_true("exclusiveMinimum"),
         "maximum" => schema.is_true("exclusiveMaximum"),
-        // Nothing is shorter than nothing.
         "minLength" | "minItems" | "minProperties" if value == 0.0 => return None,
         _ => false,
     };
@@ -116,7 +113,6 @@ fn negative((value, exclusive): Bound) -> Bound {
     (-value, exclusive)
 }
 
-/// Compares two upper limits.
 fn tighter(was: Option<Bound>, is: Option<Bound>) -> Option<LimitChange> {
     match (was, is) {
         (None, None) => None,

@@ -8,7 +8,6 @@ use anyhow::Result;
 use clap::Parser;
 use openapi_impact::{Uses, compare, html, json, load, markdown, text};
 
-/// The exit code when nothing was compared.
 const NOT_COMPARED: u8 = 2;
 
 /// Compare two versions of an OpenAPI 3.0 document: what changed, and which callers break.
@@ -42,7 +41,6 @@ enum Format {
 }
 
 impl Arguments {
-    /// Returns the report, and whether something breaks.
     fn run(&self) -> Result<(String, bool)> {
         let old = load(&self.old)?;
         let new = load(&self.new)?;

@@ -5,7 +5,6 @@ use super::clients::{NAMED_SCALARS, OWN, naming_by_title, naming_words, of, with
 use super::node::{Node, format_value, transition};
 
 impl Comparison {
-    /// The name that the schema has where it is used: of its component, or its title.
     pub(super) fn schema_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let is_named = has_named_type(&old.resolved());
         match (old.component(), new.component()) {
@@ -49,7 +48,6 @@ impl Comparison {
         }
     }
 
-    /// Remembers which component stands where another one stood.
     pub(super) fn component_names(&mut self, old: &Node<'_>, new: &Node<'_>) {
         if let (Some(was), Some(is)) = (old.component(), new.component())
             && was != is
@@ -101,7 +99,6 @@ impl Comparison {
     pub(super) fn model_kind(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (was, is) = (&old.value["x-model-kind"], &new.value["x-model-kind"]);
         if was["name"] == is["name"] && was["output"] != is["output"] {
-            // A new name of the same output is reported with the components.
             let renamed = was["output"].as_str().and_then(|output| self.replaced.get(output));
             if renamed.map(String::as_str) != is["output"].as_str() {
                 let message = "the model kind has another output: code that reads the old one breaks";
@@ -111,18 +108,15 @@ impl Comparison {
     }
 }
 
-/// The words of a schema: all there are, or those that are known.
 pub(super) fn words<'a>(schema: &Node<'a>) -> Node<'a> {
     schema.get("enum").unwrap_or_else(|| schema.at("x-extensible-enum"))
 }
 
-/// The name with its article.
 fn a(name: &str) -> String {
     let article = if name.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {name}")
 }
 
-/// The name of a word by `x-enum-varnames`.
 fn varname<'a>(schema: &Node<'a>, word: &Node<'_>) -> Option<&'a str> {
     let index = word.pointer.keys().last()?;
     schema.at("x-enum-varnames").at(index).value.as_str()
@@ -133,7 +127,6 @@ pub(super) fn word_name<'a>(schema: &Node<'a>, word: &Node<'a>) -> Option<&'a st
     varname(schema, word).or_else(|| word.value.as_str())
 }
 
-/// Generators give objects and enumerations a type of their own.
 pub(super) fn has_named_type(schema: &Node<'_>) -> bool {
     schema.has("properties") || schema.has("enum")
 }

@@ -22,7 +22,6 @@ const ANNOTATIONS: [&str; 10] = [
     "writeOnly",
 ];
 
-/// Keywords whose values are data, whatever they look like.
 pub(super) const EXAMPLES: [&str; 2] = ["example", "examples"];
 
 type Members = IndexMap<String, Tree>;
@@ -80,29 +79,24 @@ impl<'a> Node<'a> {
         (0..self.value.items().len()).map(|index| self.at(&index.to_string()))
     }
 
-    /// The texts of a list under that key.
     pub(super) fn texts(&self, key: &str) -> IndexSet<&'a str> {
         let list = self.value.get(key).map(Tree::items).unwrap_or_default();
         list.iter().filter_map(Tree::as_str).collect()
     }
 
-    /// The member of its document.
     pub(super) fn of_document(&self, key: &str) -> Self {
         Self::root(self.document).at(key)
     }
 
-    /// The schemas that its document names.
     pub(super) fn document_schemas(&self) -> Self {
         self.of_document("components").at("schemas")
     }
 
-    /// The name of the component that it refers to.
     pub(super) fn component(&self) -> Option<&'a str> {
         let reference = self.chain().find_map(|node| node.text("$ref"))?;
         reference.rsplit('/').next()
     }
 
-    /// Returns the target of the references of the node, or the node itself if it has none.
     pub(super) fn resolved(&self) -> Self {
         self.chain().last().unwrap_or_else(|| self.clone())
     }
@@ -112,14 +106,12 @@ impl<'a> Node<'a> {
         self.chain().find(|node| node.has(keyword)).unwrap_or_else(|| self.clone())
     }
 
-    /// Returns true if the node is a property that may be absent.
     pub(super) fn is_optional_property(&self) -> bool {
         let [around @ .., properties, name] = self.pointer.keys() else { return false };
         let parent = around.iter().fold(Self::root(self.document), |node, key| node.at(key));
         properties == "properties" && !parent.texts("required").contains(name.as_str())
     }
 
-    /// Itself, and what it refers to, step by step.
     fn chain(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), Self::step).take(MAX_STEPS)
     }
@@ -137,10 +129,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A member of two values by its key: as it was, and as it is.
 pub(super) type Pair<'a> = (&'a str, Option<Node<'a>>, Option<Node<'a>>);
 
-/// The members of both, in the order of the old one, then what is new.
 pub(super) fn side_by_side<'a>(old: &Node<'a>, new: &Node<'a>) -> Vec<Pair<'a>> {
     let keys: IndexSet<&str> = old.keys().chain(new.keys()).collect();
     keys.into_iter().map(|key| (key, old.get(key), new.get(key))).collect()
@@ -156,7 +146,6 @@ pub(super) fn headers_side_by_side<'a>(old: &Node<'a>, new: &Node<'a>) -> Vec<Pa
     keys.into_iter().map(|key| (key, same(old, key), same(new, key))).collect()
 }
 
-/// Formats a value for a message.
 pub(super) fn format_value(value: &Tree) -> String {
     match value.as_str() {
         Some(text) => format!("`{text}`"),
@@ -165,7 +154,6 @@ pub(super) fn format_value(value: &Tree) -> String {
     }
 }
 
-/// Describes the change of the value called `what`.
 pub(super) fn transition(what: &str, was: &Tree, is: &Tree) -> String {
     match (was.is_null(), is.is_null()) {
         (true, false) => format!("{what} {} is new", format_value(is)),

@@ -9,7 +9,6 @@ use super::{Comparison, Direction};
 /// The methods that a path item of OpenAPI 3 may have.
 pub const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// An operation with what its path adds to it.
 pub(super) struct Operation<'a> {
     pub(super) path_item: Node<'a>,
     pub(super) node: Node<'a>,
@@ -18,12 +17,10 @@ pub(super) struct Operation<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// The operation of a path item, whose reference is resolved.
     fn new(path_item: &Node<'a>, path: &'a str, method: &'static str) -> Option<Self> {
         Some(Self { node: path_item.get(method)?, path_item: path_item.clone(), path, method })
     }
 
-    /// Its name in reports.
     fn id(&self) -> String {
         self.node.text("operationId").map_or_else(|| format!("{} {}", self.method, self.path), str::to_owned)
     }
@@ -32,7 +29,6 @@ impl<'a> Operation<'a> {
         (without_names(self.path), self.method)
     }
 
-    /// The names of the path parameters, in the order of the path.
     pub(super) fn path_names(&self) -> Vec<&'a str> {
         self.path.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect()
     }
@@ -139,7 +135,6 @@ impl Comparison {
         }
     }
 
-    /// The calls of a callback, one for each method.
     fn calls(&mut self, name: &str, url: &str, old: &Node<'_>, new: &Node<'_>) {
         let (old, new) = (old.resolved(), new.resolved());
         for method in METHODS {
@@ -182,7 +177,6 @@ impl Comparison {
     }
 }
 
-/// The operations of a document that have arguments.
 pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
     let all = operations(&document.at("paths")).into_values();
     let has_arguments = |operation: &Operation<'_>| {
@@ -192,7 +186,6 @@ pub(super) fn with_arguments<'a>(document: &Node<'a>) -> Vec<Node<'a>> {
     all.filter(has_arguments).map(|operation| operation.node).collect()
 }
 
-/// All operations of a document by route.
 fn operations<'a>(paths: &Node<'a>) -> BTreeMap<(String, &'static str), Operation<'a>> {
     let all = paths.members().flat_map(|(path, path_item)| {
         let path_item = path_item.resolved();

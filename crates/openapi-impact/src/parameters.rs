@@ -101,7 +101,6 @@ impl Comparison {
         }
     }
 
-    /// A header of a response, or a parameter of a callback.
     pub(super) fn received(&mut self, name: &str, old: &Node<'_>, new: &Node<'_>) {
         self.words(old, new, &["description", "example", "examples"]);
         self.extensions(old, new, &[]);
@@ -153,7 +152,6 @@ impl Comparison {
         self.content(old, new, Direction::Request);
     }
 
-    /// Reports a change of `required` in the part of a request that is called `name`.
     pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, name: &str) {
         match (old.is_true("required"), new.is_true("required")) {
             (false, true) => self.breaks(
@@ -169,14 +167,12 @@ impl Comparison {
     }
 }
 
-/// An argument of a generated method.
 #[derive(Clone)]
 struct Argument<'a> {
     key: Key,
     node: Node<'a>,
 }
 
-/// The required arguments and the optional ones, each in the order of the document.
 fn arguments<'a>(operation: &Operation<'a>) -> [Vec<Argument<'a>>; 2] {
     let body = operation.node.get("requestBody").map(|node| (("body".to_owned(), String::new()), node));
     let all = in_order(operation).into_iter().chain(body);
@@ -185,7 +181,6 @@ fn arguments<'a>(operation: &Operation<'a>) -> [Vec<Argument<'a>>; 2] {
     [required, optional]
 }
 
-/// The parameters of the path and of the operation, in their order.
 fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     let names = operation.path_names();
     let both = [operation.path_item.at("parameters"), operation.node.at("parameters")];
@@ -195,7 +190,6 @@ fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
         let index = names.iter().position(|known| *known == name).filter(|_| pointer == "path");
         let name = match index {
             Some(index) => index.to_string(),
-            // Names of headers are not case-sensitive.
             None if pointer == "header" => name.to_lowercase(),
             None => name.to_owned(),
         };
@@ -213,13 +207,11 @@ fn is_required(key: &Key, parameters: &BTreeMap<Key, Node<'_>>) -> bool {
     parameters.get(key).is_some_and(|parameter| parameter.is_true("required"))
 }
 
-/// Returns the serialization of a parameter or a header, with the defaults of OpenAPI.
 fn serialization<'a>(parameter: &Node<'a>) -> (bool, &'a str, bool, bool) {
     let is_form = matches!(parameter.text("in"), Some("query" | "cookie"));
     serialization_by_default(parameter, if is_form { "form" } else { "simple" })
 }
 
-/// The same for what is written in that style unless it says otherwise.
 pub(super) fn serialization_by_default<'a>(
     parameter: &Node<'a>,
     style: &'a str,

@@ -23,7 +23,6 @@ pub fn verdict_in_words(verdict: Option<Severity>) -> &'static str {
     verdict.map_or("no change", Severity::word)
 }
 
-/// The changes of one group of operations: a change in a shared schema is listed once.
 pub(super) struct Group<'a> {
     pub(super) heading: String,
     pub(super) changes: Vec<&'a Change>,
@@ -53,7 +52,6 @@ pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), (new, new_name): 
     text
 }
 
-/// The clients that a change breaks.
 pub(super) fn breaks(change: &Change) -> String {
     let clients: Vec<&str> = change.breaks.iter().copied().collect();
     let how = if change.severity == Severity::Breaking { "breaks" } else { "refused at run time by" };

@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use crate::case::{pascal_case, snake_case};
 use crate::uses::Listed;
 
-/// Folders of other people's code and of what is built.
 const SKIPPED: [&str; 6] = ["node_modules", "target", "vendor", "dist", "build", "__pycache__"];
 
 /// A larger file is no source code.
@@ -44,7 +43,6 @@ pub(super) fn operations_in(folder: &Path, known: &[Listed<'_>]) -> Result<BTree
     Ok(found)
 }
 
-/// Returns the operations that a text names.
 fn operations_of(text: &str, known: &[Listed<'_>]) -> BTreeSet<String> {
     let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let by_name = known.iter().filter(|operation| {
@@ -74,7 +72,6 @@ fn begins_with(text: &str, path: &str) -> bool {
     for piece in &pieces[1..] {
         let window = rest.char_indices().nth(MAX_ARGUMENT).map_or(rest, |(end, _)| &rest[..end]);
         if piece.is_empty() {
-            // The parameter ends the path.
             return !rest.trim_start_matches(['"', '\'', '`']).is_empty();
         }
         let Some(at) = window.find(piece).filter(|at| *at > 0) else { return false };
@@ -83,7 +80,6 @@ fn begins_with(text: &str, path: &str) -> bool {
     !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '/'))
 }
 
-/// The fixed parts of a path around its parameters.
 fn pieces(path: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = path;

@@ -80,7 +80,6 @@ impl Comparison {
         let used_at = new.pointer.clone();
         let (old, new) = (&old.resolved(), &mut new.resolved());
         if refers_elsewhere && is_plain(new) {
-            // The component did not change.
             new.pointer = used_at;
         }
         if is_reference && !self.is_new(old, new, direction) {
@@ -152,7 +151,6 @@ impl Comparison {
             }
         }
         self.property_collisions(&old.at("properties"), &new.at("properties"));
-        // What is required without being described.
         let described = |name: &&&str| old.at("properties").has(name) || new.at("properties").has(name);
         let names = old_required.symmetric_difference(&new_required);
         for name in names.filter(|name| !described(name)) {
@@ -288,7 +286,6 @@ impl Comparison {
             for (index, part) in was.items().enumerate() {
                 match counterpart(&part, index, &is) {
                     Some(same) => self.schema(&part, &same, direction),
-                    // One choice less to expect from a response.
                     None if keyword != "allOf" && direction == Response => {
                         let message = format!("a part of `{keyword}` is gone: code that names it breaks");
                         self.breaks_only(with_named_types(), &part.pointer, message);
@@ -331,7 +328,6 @@ fn new_name<'a>(gone: &Node<'_>, old: &Node<'_>, new: &Node<'a>) -> Option<&'a s
     alike.next().filter(|_| alike.next().is_none())
 }
 
-/// A schema without schemas in it.
 fn is_plain(schema: &Node<'_>) -> bool {
     let holds_more = ["properties", "additionalProperties", "items", "allOf", "oneOf", "anyOf", "x-number"];
     !holds_more.iter().any(|keyword| schema.has(keyword))

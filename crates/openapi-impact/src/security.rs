@@ -98,7 +98,6 @@ fn alternatives(requirements: &Node<'_>) -> Vec<Alternative> {
     if alternatives.is_empty() { vec![Alternative::new()] } else { alternatives }
 }
 
-/// Returns true if credentials that satisfy `enough` are accepted where `asked` is required.
 fn is_no_stricter(asked: &Alternative, enough: &Alternative) -> bool {
     asked.iter().all(|(name, scopes)| enough.get(name).is_some_and(|brought| scopes.is_subset(brought)))
 }

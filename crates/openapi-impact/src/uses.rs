@@ -13,13 +13,10 @@ use crate::pointer::Pointer;
 use crate::scan;
 use crate::tree::Tree;
 
-/// Keyword of a line that names a model kind.
 const KIND: &str = "kind ";
 
-/// Keyword of the line that names the generator of the caller's client.
 const CLIENT: &str = "client ";
 
-/// The generator of code that is written by hand.
 const NO_CLIENT: &str = "none";
 
 /// Usage of an API: the operations that a caller calls, and the fields that it reads.
@@ -37,7 +34,6 @@ struct UsedOperation {
     fields: Option<BTreeSet<String>>,
 }
 
-/// An operation of a document: its identifier, method and path.
 pub(super) struct Listed<'a> {
     pub(super) id: String,
     pub(super) method: &'static str,
@@ -129,13 +125,10 @@ impl Changes {
     }
 }
 
-/// A caller with what its operations refer to in either document.
 struct Caller<'a> {
     uses: &'a Uses,
     documents: [&'a Tree; 2],
-    /// Paths of the old document that are called.
     paths: Vec<&'a str>,
-    /// References to components, such as `#/components/schemas/Task`.
     components: BTreeSet<&'a str>,
     schemes: BTreeSet<&'a str>,
 }
@@ -174,7 +167,6 @@ impl<'a> Caller<'a> {
         caller
     }
 
-    /// Adds the components that a value refers to, in turn.
     fn reach(&mut self, document: &'a Tree, value: &'a Tree) {
         for reference in references(value) {
             if self.components.insert(reference)
@@ -213,13 +205,11 @@ impl<'a> Caller<'a> {
         self.uses.operations().any(|used| collide(used, name))
     }
 
-    /// Returns whether the change may concern the fields that are read.
     fn reads(&self, used: &UsedOperation, change: &Change) -> bool {
         let Some(fields) = used.fields.as_ref().filter(|_| change.is_in_response) else { return true };
         let keys = change.pointer.keys();
         let Some(last) = keys.iter().rposition(|key| key == "properties") else { return true };
         let Some(name) = keys.get(last + 1) else { return true };
-        // A property that is an object has the fields in it.
         let property = Pointer::of(&keys[..=last + 1]).to_string();
         let holds = |document: &&Tree| {
             document
@@ -229,7 +219,6 @@ impl<'a> Caller<'a> {
         fields.contains(name) || self.documents.iter().any(holds)
     }
 
-    /// Returns whether a change of the document as a whole concerns the caller.
     fn uses_place(&self, keys: &[String]) -> bool {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         match keys[..] {
@@ -249,7 +238,6 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Returns whether a schema has a property of one of these names, however deep.
 fn holds_any<'a>(
     document: &'a Tree,
     schema: &'a Tree,
@@ -271,12 +259,10 @@ fn holds_any<'a>(
             .any(|inner| holds_any(document, inner, names, seen))
 }
 
-/// Returns true if both names are one in generated code.
 fn collide(name: &str, other: &str) -> bool {
     snake_case(name) == snake_case(other) || pascal_case(name) == pascal_case(other)
 }
 
-/// The operations of a document.
 pub(super) fn listed(document: &Tree) -> Vec<Listed<'_>> {
     let mut list = Vec::new();
     for (path, item) in document["paths"].members() {

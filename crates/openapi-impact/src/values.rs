@@ -14,10 +14,8 @@ use Direction::{Request, Response};
 /// Formats of numbers, from narrow to wide.
 const WIDER: [(&str, &str); 2] = [("int32", "int64"), ("float", "double")];
 
-/// Kind of list in which a schema declares the words that a value may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
-    /// `enum`
     Closed,
     /// `enum` with `x-open-enum`: others may follow.
     Open,
@@ -102,7 +100,6 @@ impl Comparison {
 
     pub(super) fn formats(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         if old.value.get("type") != new.value.get("type") {
-            // `int64` is no number, and `double` no integer.
             return;
         }
         let (was, is) = (format(old), format(new));
@@ -293,7 +290,6 @@ fn consequence(direction: Direction) -> &'static str {
     if direction == Request { "values that were accepted are refused" } else { "code that reads it breaks" }
 }
 
-/// A schema that says nothing of its values.
 fn is_anything(schema: &Node<'_>) -> bool {
     ["type", "properties", "enum", "allOf", "oneOf", "anyOf"].iter().all(|keyword| !schema.has(keyword))
 }

@@ -26,7 +26,6 @@ impl Version {
         numbers?.try_into().ok().map(Self)
     }
 
-    /// The lowest version that may carry changes of that severity over this one.
     fn needed(self, verdict: Option<Severity>) -> Self {
         let [major, minor, patch] = self.0;
         Self(match verdict {
@@ -45,7 +44,6 @@ impl fmt::Display for Version {
     }
 }
 
-/// Returns the sentence that states which version the verdict requires.
 pub(super) fn meaning(old: &Tree, new: &Tree, verdict: Option<Severity>) -> String {
     let rises = match verdict {
         None => return "nothing changed: the version may stay".to_owned(),

@@ -11,7 +11,6 @@ use crate::tree::Tree;
 impl Comparison {
     pub(super) fn documents(&mut self, old: &Node<'_>, new: &Node<'_>) {
         self.about(None);
-        // Another patch of OpenAPI 3.0.
         self.words(old, new, &["openapi"]);
         // `info.version` follows from the changes and is none.
         let (old_info, new_info) = (old.at("info"), new.at("info"));
@@ -30,7 +29,6 @@ impl Comparison {
         self.components(old, new);
     }
 
-    /// The descriptions of tags. Which operations carry them is compared with the operations.
     fn tags(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let by_name = |document: &Node<'_>| -> BTreeMap<String, Tree> {
             let tags = document.at("tags");
@@ -117,7 +115,6 @@ impl Comparison {
         self.security_schemes(&old.at("components"), &new.at("components"));
     }
 
-    /// The servers of the document, or those of one operation in their place.
     pub(super) fn servers(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let urls = |servers: &Node<'_>| -> Vec<String> {
             servers.items().filter_map(|server| server.text("url").map(str::to_owned)).collect()
@@ -173,7 +170,6 @@ impl Comparison {
     }
 }
 
-/// The model kinds of a document by name: the schemas of input and output.
 fn kinds<'a>(document: &Node<'a>) -> BTreeMap<String, (Node<'a>, Node<'a>)> {
     let schemas = document.at("components").at("schemas");
     let kind = |schema: Node<'a>| {

@@ -25,7 +25,6 @@ fn ended(command: &mut Command) -> Ended {
     Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// A folder with an old document and a new one, in which the field `cost` and the list of tasks are gone.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);

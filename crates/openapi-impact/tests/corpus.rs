@@ -20,16 +20,13 @@ use edit::Edit;
 
 use openapi_impact::{Changes, Severity, Tree, compare};
 
-/// Paths of the corpus are relative to the root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FOLDER: &str = "crates/openapi-impact/tests/corpus";
-/// The program oasdiff, for the comparison with it.
 const OASDIFF: &str = "OASDIFF";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Corpus {
-    /// Paths of the base documents, relative to the root of the repository.
     bases: BTreeMap<String, PathBuf>,
     pairs: Vec<Pair>,
 }
@@ -40,10 +37,8 @@ struct Pair {
     id: String,
     change: String,
     base: String,
-    /// Edits of the base that make the old document.
     #[serde(default)]
     before: Vec<Edit>,
-    /// Edits of the old document that make the new one.
     edit: Vec<Edit>,
     ours: Verdict,
     /// All clients that are named by some change, without those that every change breaks.
@@ -71,7 +66,6 @@ enum Level {
     Info,
     Warn,
     Err,
-    /// It cannot read one of the documents.
     Fails,
 }
 
@@ -120,7 +114,6 @@ impl Corpus {
 }
 
 impl Pair {
-    /// The old and the new document.
     fn documents(&self, bases: &BTreeMap<&str, Tree>) -> Result<(Tree, Tree)> {
         let base =
             bases.get(self.base.as_str()).with_context(|| format!("there is no base {}", self.base))?;
@@ -138,13 +131,11 @@ impl Pair {
 }
 
 impl Pair {
-    /// Our verdict, and all clients that some change names.
     fn judge(&self, changes: &Changes) -> (Verdict, BTreeSet<String>) {
         let clients = changes.list.iter().flat_map(|change| &change.breaks);
         (changes.verdict().into(), clients.map(ToString::to_string).collect())
     }
 
-    /// Describes the difference from the record, if there is one.
     fn mistake(&self, changes: &Changes, oasdiff: Level) -> Option<String> {
         let (verdict, breaks) = self.judge(changes);
         if (verdict, &breaks, oasdiff) == (self.ours, &self.breaks, self.oasdiff) {
@@ -222,7 +213,6 @@ fn level(json: &[u8]) -> Result<Level> {
     })
 }
 
-/// All pairs with both verdicts, and why they differ.
 fn table(pairs: &[Pair]) -> String {
     let widest = pairs.iter().map(|pair| pair.change.chars().count()).max().unwrap_or(0);
     let mut text = format!("{:<widest$}  {:<10}  {:<7}  why they differ\n", "change", "ours", "oasdiff");

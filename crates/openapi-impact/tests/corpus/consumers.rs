@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::{Corpus, FOLDER, ROOT};
 
-/// The base document, and the uses of a caller of it.
 const CONSUMERS: [(&str, &str); 10] = [
     ("published", "client none\ngetModelCost\ncreateTask\ngetTask"),
     ("published", "client openapi-typescript\nlistModels\ngetModel\ngetModelVersioning"),
@@ -33,7 +32,6 @@ pub(super) fn recorded() -> Result<Reports> {
     serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Returns the operations of the errors and warnings in the output of `oasdiff changelog`.
 pub(super) fn reported(json: &[u8]) -> Result<Vec<String>> {
     let report: Value =
         if json.trim_ascii().is_empty() { Value::Null } else { serde_json::from_slice(json)? };
@@ -42,7 +40,6 @@ pub(super) fn reported(json: &[u8]) -> Result<Vec<String>> {
     Ok(breaking.map(|change| change["operationId"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// The document with these operations alone.
 fn restricted(document: &Tree, is_kept: impl Fn(&str) -> bool) -> Result<Tree> {
     let mut document = serde_json::to_value(document)?;
     for item in document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut()) {
@@ -52,7 +49,6 @@ fn restricted(document: &Tree, is_kept: impl Fn(&str) -> bool) -> Result<Tree> {
     Ok(document.into())
 }
 
-/// Returns the breaking changes of the used operations, from a comparison of these operations alone.
 fn expected(old: &Tree, new: &Tree, uses: &Uses) -> Result<Vec<Change>> {
     let is_used = |id: &str| uses.operations().any(|used| used == id);
     // In the new document an operation may have another name.
@@ -82,11 +78,9 @@ fn a_caller_of_three_operations_misses_nothing_and_reads_little() -> Result<()> 
         let changes = compare(&old, &new);
         let reports = recorded.get(&pair.id).map(Vec::as_slice).unwrap_or_default();
         for (_, text) in CONSUMERS.iter().filter(|(base, _)| *base == pair.base) {
-            // An edit before the pair may have taken an operation away.
             let Ok(uses) = Uses::parse(text, &old) else { continue };
             let any_client = Uses::parse(text.split_once('\n').map_or(*text, |(_, rest)| rest), &old)?;
             theirs += reports.len();
-            // As a report lists them: a change of a shared schema once, whichever operations it concerns.
             let list = changes.for_caller(&uses, &old, &new).list;
             ours +=
                 list.iter().map(|change| (&change.pointer, &change.message)).collect::<BTreeSet<_>>().len();

@@ -13,24 +13,37 @@ use openapi_impact::Tree;
 const SECTIONS: [&str; 6] =
     ["schemas", "responses", "parameters", "requestBodies", "headers", "securitySchemes"];
 
-/// A change of a document.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(super) enum Edit {
-    /// Removes a member or an item.
-    Remove { remove: String },
-    /// Sets a member or an item, present or not.
-    Set { set: String, to: Tree },
-    /// Gives a member another key, at the same position.
-    Rename { rename: String, to: String },
-    /// Adds an item to a list, which may be new.
-    Add { add: String, item: Tree },
-    /// Removes an item of a list by its value.
-    Drop { drop: String, item: Tree },
+    Remove {
+        remove: String,
+    },
+    Set {
+        set: String,
+        to: Tree,
+    },
+    Rename {
+        rename: String,
+        to: String,
+    },
+    Add {
+        add: String,
+        item: Tree,
+    },
+    Drop {
+        drop: String,
+        item: Tree,
+    },
     /// Puts these members, or the items of these indices, first.
-    First { first: Vec<String>, of: String },
-    /// Replaces a text everywhere in the document as JSON.
-    Replace { replace: String, with: String },
+    First {
+        first: Vec<String>,
+        of: String,
+    },
+    Replace {
+        replace: String,
+        with: String,
+    },
 }
 
 impl Edit {
@@ -126,7 +139,6 @@ fn spelled(key: &str) -> String {
     if key == "JSON" { "application/json".to_owned() } else { key.replace("~1", "/") }
 }
 
-/// The keys that lead to an operation.
 fn operation(document: &Tree, id: &str) -> Option<Vec<String>> {
     document["paths"].members().find_map(|(path, item)| {
         let (method, _) = item.members().find(|(_, operation)| operation["operationId"].is(id))?;
