@@ -26,9 +26,6 @@ pub struct Answer {
 
 impl Connection {
     /// Connects to an origin such as `http://127.0.0.1:8787`; a path is ignored.
-    ///
-    /// # Errors
-    /// The connection is refused.
     pub fn open(origin: &str) -> io::Result<Self> {
         let address = origin.trim_start_matches("http://").split('/').next().unwrap_or_default();
         let stream = TcpStream::connect(address)?;
@@ -38,9 +35,6 @@ impl Connection {
     }
 
     /// Sends a serialized request and reads the response.
-    ///
-    /// # Errors
-    /// The connection breaks, or the response is not HTTP.
     pub fn call(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.get_mut().write_all(request)?;
         let mut body = Vec::new();
@@ -49,9 +43,6 @@ impl Connection {
     }
 
     /// Sends a request with a body of `length` zeros and reads the response.
-    ///
-    /// # Errors
-    /// As `call`.
     pub fn send(&mut self, head: &[u8], mut length: usize) -> io::Result<Answer> {
         let zeros = vec![0; 256 * 1024];
         let stream = self.stream.get_mut();
@@ -65,9 +56,6 @@ impl Connection {
     }
 
     /// Sends a request and counts the bytes of the response without keeping them.
-    ///
-    /// # Errors
-    /// As `call`.
     pub fn count(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.get_mut().write_all(request)?;
         let (status, length) = self.answer(&mut io::sink())?;

@@ -23,9 +23,6 @@ pub struct Latencies {
 
 /// Closed loop: repeats the work on each connection for the given time and returns the steps per second.
 /// `step` makes the work of one connection.
-///
-/// # Errors
-/// A step fails.
 pub fn throughput<'a>(
     origin: &str,
     connections: usize,
@@ -47,9 +44,6 @@ pub fn throughput<'a>(
 /// Open loop: work is due at a constant rate, whether or not earlier work has ended. Due work waits for a
 /// free connection, and its latency counts from its due time, so a pause of the server delays all work due
 /// meanwhile (no coordinated omission).
-///
-/// # Errors
-/// A step fails.
 pub fn latencies<'a>(
     origin: &str,
     connections: usize,
@@ -81,7 +75,6 @@ pub fn latencies<'a>(
     Ok(Latencies { p50: at(500), p99: at(990), p999: at(999) })
 }
 
-/// Runs `work` on each connection, in a thread of its own.
 fn on_all<'a, T: Send>(
     origin: &str,
     connections: usize,

@@ -19,9 +19,6 @@ pub struct Spent {
 }
 
 /// Returns the peak memory of a running process in MiB.
-///
-/// # Errors
-/// No such process, or the system records no peak.
 pub fn peak(process: u32) -> io::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -30,9 +27,6 @@ pub fn peak(process: u32) -> io::Result<f64> {
 }
 
 /// Returns the seconds of processor time that a running process has taken.
-///
-/// # Errors
-/// There is no such process, or the system does not count them.
 pub fn processor_time(process: u32) -> io::Result<f64> {
     /// The unit of the counters, on every Linux.
     const TICKS_PER_SECOND: f64 = 100.0;
@@ -53,10 +47,7 @@ pub fn own_processor_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Runs a program until it exits.
-///
-/// # Errors
-/// The program cannot be started, or fails; the error has its standard error.
+/// Runs a program until it exits; the error of a failed program has its standard error.
 pub fn spent(command: &mut Command) -> io::Result<Spent> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;

@@ -1,5 +1,4 @@
-//! Alternating rounds: both sides do the same work in each round, so that a busy moment of the machine
-//! affects both.
+//! Alternating rounds: both sides do the same work in each, so that a busy moment of the machine affects both.
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::peak;
 
-/// Timeout of the start of a server, and of its exit.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Server process. Dropping it ends the process.
@@ -24,9 +23,6 @@ pub struct Server {
 impl Server {
     /// Starts a program that prints `ready` and further words on one line when it serves, and that exits when
     /// its standard input closes.
-    ///
-    /// # Errors
-    /// The program cannot be started, or exits before the ready line.
     pub fn announced(command: &mut Command) -> io::Result<Self> {
         let begun = Instant::now();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -43,9 +39,6 @@ impl Server {
     }
 
     /// Starts a program that listens on this loopback port when it is ready.
-    ///
-    /// # Errors
-    /// The program cannot be started, or exits first.
     pub fn listening(command: &mut Command, port: u16) -> io::Result<Self> {
         let begun = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
@@ -64,9 +57,6 @@ impl Server {
     }
 
     /// Returns the peak memory in MiB.
-    ///
-    /// # Errors
-    /// The process has exited.
     pub fn peak(&self) -> io::Result<f64> {
         peak(self.child.id())
     }
@@ -88,9 +78,6 @@ impl Drop for Server {
 }
 
 /// Returns a free loopback port.
-///
-/// # Errors
-/// No port is free.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
