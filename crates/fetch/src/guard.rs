@@ -78,8 +78,7 @@ fn is_allowed(address: IpAddr) -> bool {
     is_public(address) && !is_own(address)
 }
 
-/// Returns the reason to refuse a URL, if there is one. The resolver checks host names again at each
-/// connection.
+/// Returns the reason to refuse a URL, if any. The resolver checks host names again at each connection.
 pub(super) fn refusal(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Some(format!("{} is no scheme that is fetched; use http or https", url.scheme()));
