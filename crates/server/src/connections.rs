@@ -12,7 +12,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Interval at which a listener of a full server looks for connections to close.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time without bytes after which a connection counts as idle: a request may be on its way.
@@ -24,7 +23,6 @@ const MIN_STALLED: Duration = Duration::from_secs(1);
 /// The same for a large response, such as a file.
 const MIN_STALLED_DOWNLOAD: Duration = Duration::from_secs(10);
 
-/// Fraction of all connections that one address may have: 1/4.
 const ADDRESS_SHARE: usize = 4;
 
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +39,6 @@ pub struct Connections {
 pub(crate) struct Connection {
     address: IpAddr,
     state: Mutex<State>,
-    /// Cancelled when the connection has to make room, or its listener has ended.
     pub(crate) closed: CancellationToken,
 }
 
@@ -105,7 +102,6 @@ impl Connection {
         Self { address: network(address), state: Mutex::new(state), closed }
     }
 
-    /// Records received bytes. Returns true if they begin the head of a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.state.lock();
         let begins = state.phase == Phase::Idle && state.bodies == 0;
@@ -126,7 +122,6 @@ impl Connection {
         self.state.lock().write_blocked_since.get_or_insert_with(Instant::now);
     }
 
-    /// Records that the client has read some, or all, of the response.
     pub(crate) fn written(&self, is_all: bool) {
         let mut state = self.state.lock();
         let was_blocked = state.write_blocked_since.take().is_some();
@@ -150,7 +145,6 @@ impl Connection {
         Some(RequestGuard(Arc::clone(self)))
     }
 
-    /// Records the reading of a body until the guard is dropped, which may be after the response.
     pub(crate) fn begin_body(self: &Arc<Self>) -> BodyGuard {
         self.state.lock().bodies += 1;
         BodyGuard(Arc::clone(self))
@@ -160,7 +154,6 @@ impl Connection {
         self.state.lock().stalled_since()
     }
 
-    /// Closes the connection unless a request has begun.
     fn evict(&self) {
         let mut state = self.state.lock();
         if state.stalled_since().is_some() {
@@ -178,7 +171,6 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Request in progress, until this guard is dropped.
 pub(crate) struct RequestGuard(Arc<Connection>);
 
 impl RequestGuard {
@@ -200,7 +192,6 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Body being read, until this guard is dropped.
 pub(crate) struct BodyGuard(Arc<Connection>);
 
 impl Drop for BodyGuard {
@@ -209,7 +200,6 @@ impl Drop for BodyGuard {
     }
 }
 
-/// Open connection, counted until this guard is dropped.
 pub(crate) struct OpenConnection {
     all: Arc<Connections>,
     id: u64,

@@ -14,9 +14,7 @@ use crate::connections::BodyGuard;
 /// Limit on the drained rest: more than the largest file in a form.
 pub(crate) const MAX_DRAIN: u64 = 112 << 20;
 
-/// Request body that is drained when its handler drops it.
 pub(crate) struct DrainOnDrop {
-    /// The guard tells the connection of the body until its end.
     body: Option<(Incoming, BodyGuard)>,
     timeout: Duration,
 }
@@ -37,7 +35,6 @@ impl HttpBody for DrainOnDrop {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some((body, _)) = &mut self.body else { return Poll::Ready(None) };
         let frame = Pin::new(body).poll_frame(cx);
-        // Nothing is left to read after the end or a failure.
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
             self.body = None;
         }

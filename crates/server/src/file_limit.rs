@@ -1,7 +1,5 @@
-//! Limit on open files (`RLIMIT_NOFILE`): raised to the maximum, and shared between connections, files and
-//! the database.
+//! Limit on open files (`RLIMIT_NOFILE`): raised to the maximum, and shared with files and the database.
 
-/// Smallest number of open files reserved for other uses than connections.
 const MIN_RESERVE: usize = 48;
 
 /// Raises the limit on open files. Returns the number of connections that it allows.
@@ -13,7 +11,6 @@ pub fn raise() -> usize {
     if let Err(cause) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%cause, "the limit on open files stays as it is");
     }
-    // None: no limit.
     let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
     for_connections(files)
 }
@@ -23,8 +20,7 @@ pub fn raise() -> usize {
     usize::MAX
 }
 
-/// A connection may have a socket and a file open. An eighth of the limit is reserved for the database and
-/// everything else.
+/// A connection may have a socket and a file open; an eighth of the limit is reserved for everything else.
 fn for_connections(files: usize) -> usize {
     (files.saturating_sub((files / 8).max(MIN_RESERVE)) / 2).max(1)
 }

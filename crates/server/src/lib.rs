@@ -1,5 +1,4 @@
-//! HTTP listeners for the public internet, with limits on connections, and temporary folders that are removed
-//! after their process.
+//! HTTP listeners for the public internet, with limits on connections, and temporary folders of processes.
 
 mod connections;
 mod drain;

@@ -94,9 +94,6 @@ pub struct Listener {
 
 impl Listener {
     /// Binds an address; port 0 takes a free port.
-    ///
-    /// # Errors
-    /// The address is in use, or not of this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = listen(address)?;
         let address = socket.local_addr()?;
@@ -136,7 +133,6 @@ impl Listener {
             let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::spawn(async move {
                 tokio::select! {
-                    // A dropped connection, or one without HTTP, is no error of the server.
                     _ = connection => {}
                     () = open.connection.closed.cancelled() => {}
                 }
@@ -183,7 +179,6 @@ async fn accept(
     }
 }
 
-/// Service around the router of every listener.
 #[derive(Clone)]
 struct Edge {
     router: Router,
@@ -231,7 +226,6 @@ impl Edge {
             response.headers_mut().insert("keep-alive", keep_alive);
         }
         guard.begin_response(response.body().size_hint().upper().is_none_or(|size| size > MAX_RESPONSE));
-        // The request is in progress until its response is written.
         let guarded = move |cause| {
             let _ = &guard;
             cause

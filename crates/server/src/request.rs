@@ -4,7 +4,6 @@ use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Request, Version};
 
-/// Returns the reason to reject a request, if there is one.
 pub(crate) fn defect(request: &Request<Incoming>) -> Option<&'static str> {
     let headers = request.headers();
     let hosts = headers.get_all(HOST).iter().count();

@@ -23,9 +23,7 @@ pub(crate) struct TimedStream {
     connection: Arc<Connection>,
     head_timeout: Duration,
     write_timeout: Duration,
-    /// Timeout of the incomplete head of a request.
     head: Option<Pin<Box<Sleep>>>,
-    /// Timeout of a blocked write, until `MIN_PROGRESS` bytes are written.
     write: Option<Pin<Box<Sleep>>>,
     written: usize,
 }

@@ -1,5 +1,4 @@
-//! Temporary folders: private to their owner. If a process was killed, a later process of the same program
-//! removes its folder.
+//! Temporary folders, private to their owner. Later processes remove the folders of killed ones.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,9 +15,6 @@ const MIN_AGE: Duration = Duration::from_mins(1);
 
 /// Creates a temporary folder with this prefix, and removes abandoned folders with the prefix. The caller has
 /// to lock the file `LOCK` in the folder.
-///
-/// # Errors
-/// The temporary folder of the system is not writable.
 pub fn create(prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -30,18 +26,13 @@ pub fn create(prefix: &str) -> io::Result<TempDir> {
 }
 
 /// Creates a temporary folder and locks it until the file is closed.
-///
-/// # Errors
-/// As `create`.
 pub fn create_locked(prefix: &str) -> io::Result<(TempDir, File)> {
     let folder = create(prefix)?;
     let lock = File::create(folder.path().join(LOCK))?;
-    // A system without locks has none that a later process could take.
     let _ = lock.try_lock();
     Ok((folder, lock))
 }
 
-/// Removes folders with this prefix whose locks are free.
 fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
     let Some(owner) = owner(own) else { return };
     for entry in own.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten() {
@@ -64,7 +55,6 @@ fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
     }
 }
 
-/// Returns the owner of a path, without following symbolic links.
 #[cfg(unix)]
 fn owner(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -117,7 +107,6 @@ mod tests {
         drop(File::create(foreign.join(LOCK))?);
         let own = parent.path().join("inferstore-kind-own");
         fs::create_dir(&own)?;
-        // Only root may change the owner.
         if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
             remove_abandoned(&own, "inferstore-kind-", Duration::ZERO);
             assert!(foreign.exists());

@@ -134,7 +134,6 @@ async fn connections_of_an_address_with_more_than_its_share_make_room_first() {
     let connections = Connections::new(8);
     let mut open = Vec::new();
     let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
-    // Each connection is younger than the one before.
     for address in [1, 2, 1, 2, 3, 3, 3].map(address) {
         open.push(connections.admit(address, CancellationToken::new()).await);
         tokio::time::advance(MIN_IDLE).await;
@@ -168,7 +167,6 @@ async fn the_rest_of_a_body_after_its_response_is_no_head_of_a_request() {
     let body = connection.begin_body();
     drop(request);
     assert!(!connection.received() && !connection.found_no_bytes());
-    // The next request may begin before the end of the last body is known.
     let next = connection.begin_request();
     drop(body);
     assert!(!connection.received() && connection.stalled_since().is_none());
