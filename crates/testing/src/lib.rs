@@ -28,10 +28,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const KEY_RETENTION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("idempotency-key-retention"), HeaderValue::from_static("86400"));
 
-/// Default duration of a task.
 const TAKES: Duration = Duration::from_secs(3);
 
-/// Time that a task is queued before it runs.
 const QUEUED: Duration = Duration::from_secs(1);
 
 /// Scripted service instead of the network. Clones share one service.
@@ -67,13 +65,10 @@ struct State {
     models: BTreeMap<String, Script>,
     tasks: Vec<Task>,
     files: BTreeMap<String, Stored>,
-    /// Number of upload targets and files named so far.
     named: usize,
     replies: HashMap<String, VecDeque<Reply>>,
-    /// True for an older service without idempotency keys.
     ignores_keys: bool,
     requests: Vec<&'static str>,
-    /// Times of the first request, by the system clock and by Tokio's.
     began: Option<(SystemTime, Instant)>,
 }
 
@@ -82,7 +77,6 @@ struct Script {
     ends: Vec<End>,
     created: usize,
     cost: Decimal,
-    /// `None`: [`TAKES`].
     takes: Option<Duration>,
     declared: Map<String, Value>,
     is_offline: bool,
@@ -110,7 +104,6 @@ struct Task {
 struct Stored {
     folder: String,
     mime: String,
-    /// `None` until the upload.
     content: Option<Bytes>,
 }
 
@@ -123,8 +116,7 @@ impl ScriptedService {
         Self::default()
     }
 
-    /// Makes the service an older version without idempotency keys: the retry of a create makes a second
-    /// task.
+    /// Makes the service an older version without idempotency keys: a retried create makes a second task.
     #[must_use]
     pub fn without_idempotency_keys(self) -> Self {
         self.0.lock().ignores_keys = true;
@@ -145,8 +137,7 @@ impl ScriptedService {
         Client::builder(API, "isk_test").transport(self.clone())
     }
 
-    /// Returns the model with this identifier, and creates it if it is new. Tasks of a model without a script
-    /// stay queued.
+    /// Returns the model with this identifier, new if unknown. Tasks of a model without a script stay queued.
     pub fn model(&self, id: impl Into<String>) -> ScriptedModel {
         let id = id.into();
         self.0.lock().models.entry(id.clone()).or_default();
@@ -268,13 +259,11 @@ async fn lost() -> reqwest::Result<Response> {
 }
 
 impl State {
-    /// Returns the time, which advances with Tokio's clock.
     fn now(&mut self) -> SystemTime {
         let (time, began) = *self.began.get_or_insert_with(|| (SystemTime::now(), Instant::now()));
         time + began.elapsed()
     }
 
-    /// Returns the response. `None`: the connection breaks.
     fn respond(&mut self, method: &Method, url: &Url, key: Option<&str>, body: Bytes) -> Option<Response> {
         let (operation, id) = operation(method, url);
         self.requests.push(operation);
@@ -399,7 +388,6 @@ impl State {
         found.map_or_else(|| failure(404, "no such file"), |(mime, content)| response(200, mime, content))
     }
 
-    /// Returns the stored files of one folder, or of all.
     fn list(&self, folder: Option<&str>) -> Vec<Value> {
         let files = self.files.iter().filter(|(_, file)| folder.is_none_or(|folder| file.folder == folder));
         let records = files.filter_map(|(url, Stored { folder, mime, content })| {
@@ -443,7 +431,6 @@ impl Task {
     }
 }
 
-/// Returns the operation of a request, and the first parameter of its path.
 fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     let Some(path) = url.as_str().split('?').next().and_then(|url| url.strip_prefix(API)) else {
         return (if *method == Method::GET { "download" } else { "upload" }, String::new());
@@ -461,7 +448,6 @@ fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     ("unknown", String::new())
 }
 
-/// Returns the record of a model with the fields of all four operations.
 fn model((id, script): (&String, &Script)) -> Value {
     let Script { cost, is_offline, declared, .. } = script;
     json!({

@@ -221,7 +221,6 @@ async fn outputs_are_saved_into_a_folder_that_does_not_exist_yet() -> Result<(),
     service.model("m").succeeds(json!({ "output_image": url }));
     let folder = tempfile::tempdir()?;
     let outcome = client.model("m").run(Inputs::new()).await?;
-    // The future owns its data.
     let paths = tokio::spawn(outcome.save_all(folder.path().join("new/outputs")).into_future()).await??;
     assert_eq!(paths, [folder.path().join("new/outputs/output_image.png")]);
     assert_eq!(std::fs::read(&paths[0])?, b"pixels");
@@ -270,7 +269,6 @@ async fn a_client_of_the_service_can_have_other_settings() -> Result<()> {
     Ok(())
 }
 
-/// Performs the request at once, but delays its response.
 struct Slow(&'static str);
 
 impl Middleware for Slow {
