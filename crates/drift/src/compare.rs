@@ -12,7 +12,6 @@ const MAX_NAME: usize = 40;
 /// Stands in for a name that is longer or no identifier.
 const HIDDEN: &str = "…";
 
-/// The keyword of an open vocabulary.
 const OPEN: &str = "x-extensible-enum";
 
 /// A difference between a response and the document, without values of the response.
@@ -60,7 +59,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Adds each difference between a value and a schema of the document once.
 pub(super) fn compare<'a>(
     document: &'a Document,
     schema: &'a Value,

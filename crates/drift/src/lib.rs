@@ -24,13 +24,11 @@ const EMBEDDED: &str = include_str!("document.json");
 #[derive(Debug)]
 pub struct Document(Value);
 
-/// An operation of a document.
 #[derive(Debug)]
 struct Operation<'a> {
     id: &'a str,
     method: &'a str,
     path: &'a str,
-    /// The parameters of its path item and its own.
     parameters: Vec<&'a Value>,
     value: &'a Value,
 }
@@ -89,7 +87,6 @@ impl Document {
         })
     }
 
-    /// Returns the target of a reference, or the value itself.
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         value["$ref"].as_str().map_or(value, |reference| self.target(reference))
     }

@@ -12,7 +12,6 @@ const LIST_MODELS: &str = "listModels";
 /// Lists whose first record supplies an identifier: the schema of the identifier, the list, its field.
 const SOURCES: [(&str, &str, &str); 2] = [("ModelId", LIST_MODELS, "id"), ("TaskId", "listTasks", "task_id")];
 
-/// A folder that every account has.
 const FOLDER: (&str, &str) = ("FolderName", "samples");
 
 /// The calls of a document that only read, and the differences of their responses. It does no I/O.
@@ -36,7 +35,6 @@ const FOLDER: (&str, &str) = ("FolderName", "samples");
 pub struct Survey<'a> {
     document: &'a Document,
     pending: VecDeque<Operation<'a>>,
-    /// Identifiers by the names of their schemas.
     known: BTreeMap<&'a str, String>,
     checked: Vec<&'a str>,
     unchecked: Vec<&'a str>,
@@ -118,7 +116,6 @@ impl<'a> Survey<'a> {
         &self.unchecked
     }
 
-    /// Returns the path with its parameters filled in; `None` when one of them is unknown.
     fn path(&self, operation: &Operation<'a>) -> Option<String> {
         let mut path = operation.path.to_owned();
         for parameter in operation.parameters.iter().filter(|parameter| parameter["in"] == "path") {
@@ -129,7 +126,6 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Returns the text as a segment of a path.
 fn encoded(text: &str) -> String {
     let letter = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
