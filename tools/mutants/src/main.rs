@@ -20,11 +20,9 @@ use program::Program;
 use switches::Mutant;
 use trials::{Tests, Verdict};
 
-/// Minimum share of caught mutants, in percent.
 const MIN_CAUGHT: f64 = 95.0;
 const OUTPUT: &str = "target/mutants";
 
-/// Files that are not part of the product.
 const NO_PRODUCT: [&str; 5] =
     ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "**/conformance/**", "**/fuzzed.rs"];
 
@@ -55,7 +53,6 @@ impl Product {
         }
     }
 
-    /// Returns the integration tests of the product.
     fn tests_of_the_whole(self) -> &'static [&'static str] {
         match self {
             Self::Client => &["client::"],
@@ -71,7 +68,6 @@ impl Product {
         }
     }
 
-    /// Returns the name of the folder.
     fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -145,7 +141,6 @@ impl Job {
         report.finish()
     }
 
-    /// Lists the mutants of the chosen files.
     fn list(&self, root: &Path) -> Result<Vec<Mutant>> {
         let mut command = cargo();
         command.args(["mutants", "--list", "--json", "--no-shuffle", "--package", self.product.package()]);
@@ -162,7 +157,6 @@ impl Job {
     }
 }
 
-/// Tests each of these mutants.
 fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Verdict)>> {
     in_parallel(numbers, |index, &number| {
         let outcome = tests.run(number)?;
@@ -172,7 +166,6 @@ fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<
     })
 }
 
-/// Maps all items in parallel, in order.
 fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(usize, &T) -> Result<R> + Sync,
@@ -200,7 +193,6 @@ fn in_parallel<T: Sync, R: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Results of all mutants.
 struct Report {
     caught: usize,
     /// Timeouts of several times the usual time; they count as caught.
@@ -211,7 +203,6 @@ struct Report {
 }
 
 impl Report {
-    /// Formats the counts below the missed mutants. Fails if too many are missed.
     fn finish(&self) -> Result<String> {
         let Self { caught, timed_out, missed, unviable } = self;
         let noticed = caught + timed_out;

@@ -19,7 +19,6 @@ use crate::trials::{Binary, Tests};
 
 pub(super) struct Program {
     root: PathBuf,
-    /// Folder of build outputs.
     target: PathBuf,
     product: Product,
 }
@@ -109,7 +108,6 @@ impl Program {
         fs::read_to_string(self.root.join(file)).with_context(|| format!("cannot read {file}"))
     }
 
-    /// Returns the errors of the compiler.
     fn check(&self) -> Result<Vec<Message>> {
         let mut check = self.cargo("check");
         check.args(["--lib", "--package", self.product.package()]).args(self.product.features());

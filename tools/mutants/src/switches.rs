@@ -10,7 +10,6 @@ use serde::Deserialize;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Function that the branches call, appended to the root of the crate.
 pub(super) const SWITCH: &str = r#"
 pub(crate) fn __mutant(number: usize) -> bool {
     use std::io::Write as _;
@@ -32,13 +31,11 @@ pub(crate) fn __mutant(number: usize) -> bool {
 }
 "#;
 
-/// Environment variable that enables one mutant.
 pub(super) const ON: &str = "MUTANT";
 
 /// Environment variable of a file in which a test records the reached mutants.
 pub(super) const REACHED: &str = "MUTANTS_REACHED";
 
-/// Mutant as listed by cargo-mutants.
 #[derive(Clone, Deserialize)]
 pub(super) struct Mutant {
     pub(super) name: String,
@@ -63,14 +60,12 @@ struct Place {
     start: Position,
 }
 
-/// Counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 struct Position {
     line: usize,
     column: usize,
 }
 
-/// Source with its branches.
 pub(super) struct Switched {
     pub(super) source: String,
     branches: Vec<Branch>,
@@ -97,7 +92,6 @@ impl Switched {
         Ok(branches.apply())
     }
 
-    /// Returns the mutants with a branch.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.branches.iter().map(|branch| branch.number)
     }
@@ -124,10 +118,8 @@ impl Switched {
     }
 }
 
-/// Visitor that finds the mutants' places in a source.
 struct Branches<'a> {
     source: &'a str,
-    /// Start of each line.
     lines: Vec<usize>,
     places: HashMap<(Genre, Position), Vec<(usize, &'a str)>>,
     edits: Vec<Edit>,
@@ -137,14 +129,11 @@ struct Branches<'a> {
 struct Edit {
     at: usize,
     starts: bool,
-    /// Texts with their mutants.
     parts: Vec<(Option<usize>, String)>,
-    /// Range of the branch.
     whole: Range<usize>,
 }
 
 impl<'a> Branches<'a> {
-    /// Returns the mutants of this genre at a position.
     fn at(&mut self, genre: Genre, LineColumn { line, column }: LineColumn) -> Vec<(usize, &'a str)> {
         self.places.remove(&(genre, Position { line, column: column + 1 })).unwrap_or_default()
     }
@@ -264,7 +253,6 @@ impl<'a> Branches<'a> {
     fn apply(mut self) -> Switched {
         self.edits.sort_by_key(|edit| (edit.at, edit.starts));
         let (mut source, mut branches, mut from) = (String::new(), Vec::new(), 0);
-        // Positions of the old source in the new one.
         let mut moved: Vec<(usize, usize)> = Vec::new();
         for edit in &self.edits {
             source.push_str(&self.source[from..edit.at]);
@@ -283,7 +271,6 @@ impl<'a> Branches<'a> {
             old + shifts.checked_sub(1).map_or(0, |index| moved[index].1)
         };
         for branch in &mut branches {
-            // From the first inserted text to the last.
             branch.whole = branch.inserted.start.min(new(branch.whole.start))..new(branch.whole.end);
         }
         Switched { source, branches }
@@ -359,7 +346,6 @@ mod tests {
         }
     }
 
-    /// Returns the source with the mutants, numbered from 0.
     #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
     fn switched(source: &str, mutants: &[Mutant]) -> Switched {
         Switched::new(source, &mutants.iter().enumerate().collect::<Vec<_>>()).expect("it is Rust")

@@ -20,7 +20,6 @@ use super::switches::{ON, REACHED};
 /// Minimum, so that a busy machine is not mistaken for a mutant.
 const MIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Timeout of a test without a mutant.
 const MAX_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// Number of tests run first: quick ones that reach few mutants, which probably catch one.
@@ -41,7 +40,6 @@ pub(super) struct Tests {
 struct Test {
     binary: usize,
     name: String,
-    /// Run time without a mutant.
     time: Duration,
     reached: HashSet<usize>,
 }
@@ -90,7 +88,6 @@ impl Tests {
         Ok(Self { binaries, tests })
     }
 
-    /// Runs the tests that reach a mutant, with the mutant enabled, up to the first failure.
     pub(super) fn run(&self, mutant: usize) -> Result<Verdict> {
         let mut tests: Vec<&Test> = self.tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
         tests.sort_by_key(|test| test.time * test.reached.len() as u32);
@@ -122,7 +119,6 @@ impl Binary {
     }
 }
 
-/// Runs tests up to the first failure.
 fn outcome_of(mut command: Command, timeout: Duration) -> Result<Verdict> {
     // Killed tests leave files behind.
     let temporary = tempfile::tempdir().context("cannot make a folder")?;
@@ -154,13 +150,10 @@ fn outcome_of(mut command: Command, timeout: Duration) -> Result<Verdict> {
         kill(child.id());
     }
     let status = child.wait().context("cannot wait for the tests")?;
-    // A mutant may have left a process behind.
     kill(child.id());
     Ok(early.unwrap_or(if status.success() { Verdict::Missed } else { Verdict::Caught }))
 }
 
-/// Kills all processes of a group.
 fn kill(group: u32) {
-    // Fails if the group is empty.
     let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).stderr(Stdio::null()).status();
 }
