@@ -21,7 +21,7 @@ const GENERATED_PAGES: [&str; 2] = ["docs/cli.md", "docs/scoreboard.md"];
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Crates of the workspace that each crate may use. A crate that is not listed may use none.
-const DIRECTIONS: [(&str, &str); 16] = [
+const DIRECTIONS: [(&str, &str); 17] = [
     ("crates/api", "inferstore-document inferstore-drift inferstore-wire"),
     // The test kit and the wire are for tests alone.
     ("crates/client", "inferstore-api inferstore-testing inferstore-wire"),
@@ -44,6 +44,7 @@ const DIRECTIONS: [(&str, &str); 16] = [
         "inferstore-api inferstore-fetch inferstore-measure inferstore-models inferstore-node inferstore-server \
          inferstore-wire",
     ),
+    ("crates/fetch", "inferstore-wire"),
     ("crates/node", "inferstore-fetch inferstore-wire"),
     (
         "tests",

@@ -6,7 +6,7 @@ use inferstore_service::{Config, Service};
 use crate::support::{Cli, filters};
 
 /// A command beside a data folder of a service that is stopped.
-fn with_folder() -> Cli {
+pub(crate) fn with_folder() -> Cli {
     let cli = Cli::new();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     runtime.block_on(async {

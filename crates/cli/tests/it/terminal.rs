@@ -76,6 +76,16 @@ fn shown_of_task(local: &Local, columns: usize, id: &str) -> String {
     run_on_terminal(local, columns, &format!("task show {id}"))
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn lists_of_operators_show_ages_on_a_terminal() {
+    let local = Local::start();
+    let data = crate::admin::with_folder();
+    let words = format!("admin key list demo --data-dir {}", data.path("data"));
+    let shown = run_on_terminal(&local, 120, &words);
+    assert!(shown.contains("s ago") && !shown.contains("202"), "{shown}");
+}
+
 #[test]
 fn control_characters_of_publishers_do_not_reach_the_terminal() {
     let mut local = Local::start();

@@ -1,5 +1,6 @@
 //! The calls of `inferstore admin`, and what they print.
 
+use inferstore::Timestamp;
 use inferstore_service::AdminClient;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Column, Fit, Table};
+use crate::time;
 
 /// The most records of a list.
 const MAX_PAGE: u32 = 1_000;
@@ -429,6 +431,9 @@ fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Resul
     for record in data[field].as_array().into_iter().flatten() {
         table.add(columns.iter().map(|(_, name)| match *name {
             "status" => Cell::status(&cell(&record["status"])),
+            name if name == "at" || name.ends_with("_at") => {
+                time::age(cell(&record[name]).parse::<Timestamp>().ok().as_ref())
+            }
             name => Cell::from(cell(&record[name])),
         }));
         records.push(record.to_string());
