@@ -5,16 +5,17 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use inferstore::reqwest::tls::Version;
 use inferstore::reqwest::{Certificate, ClientBuilder, Identity, Proxy};
-use inferstore::{Client, Error, Retry};
+use inferstore::{Client, Error, ErrorKind, FileErrorKind, Retry};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 const BALANCE: &str = r#"{"status":"success","data":{"balance":"12.50"}}"#;
@@ -162,6 +163,41 @@ async fn an_unknown_authority_is_refused_by_default() {
     assert_refuses(Client::builder(&base_url, "key").settings(|settings| settings.retry = once()).build())
         .await;
     assert_refuses(configured(&base_url, |http| http.user_agent("my-program/1.0"))).await;
+}
+
+/// Counts the connections to a server with a certificate of this authority.
+async fn counting_server(authority: &Authority) -> (String, Arc<AtomicUsize>) {
+    let inner = authority.serve(DEFAULT).await;
+    let port = inner.split([':', '/']).nth(4).unwrap().parse::<u16>().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = inner.replace(&port.to_string(), &listener.local_addr().unwrap().port().to_string());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut connection, &mut server).await });
+        }
+    });
+    (base_url, count)
+}
+
+#[tokio::test]
+async fn a_refused_certificate_is_not_asked_for_again() {
+    let (base_url, connections) = counting_server(&Authority::new()).await;
+    let client = Client::builder(&base_url, "key").build().unwrap();
+    let error = client.balance().await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)) && !error.is_retryable(), "{error:?}");
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+    let error = client.download(base_url.as_str()).bytes().await.unwrap_err();
+    assert!(
+        matches!(&error, Error::File(error) if error.kind == FileErrorKind::CertificateRefused),
+        "{error:?}"
+    );
+    assert_eq!((error.kind(), connections.load(Ordering::Relaxed)), (ErrorKind::NoResponse, 2));
+    let waited = client.task("task").wait().await.unwrap_err();
+    assert_eq!((waited.kind(), connections.load(Ordering::Relaxed)), (ErrorKind::NoResponse, 3));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use reqwest::{Response, StatusCode, Url};
 use tokio::time::timeout;
 
 use crate::transport::call::read_error_body;
+use crate::transport::error::is_certificate_refused;
 use crate::transport::redact::without_markup;
 use crate::transport::{Deadline, FileError, FileErrorKind, Redactor, retry};
 
@@ -51,6 +52,8 @@ fn transport(file: &str, error: reqwest::Error) -> FileError {
     let error = error.without_url();
     let (kind, message) = if error.is_builder() {
         (FileErrorKind::Rejected, "the request cannot be sent")
+    } else if is_certificate_refused(&error) {
+        (FileErrorKind::CertificateRefused, "the certificate of object storage is refused")
     } else if error.is_connect() {
         (FileErrorKind::Transport, "object storage cannot be reached")
     } else {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
-use crate::transport::error::{OTHER_REQUEST, is_too_large};
+use crate::transport::error::{OTHER_REQUEST, is_certificate_refused, is_too_large};
 use crate::transport::middleware::Attempt;
 use crate::transport::redact::MAX_INPUT;
 use crate::transport::{CallContext, Core, Deadline, Error, MAX_MESSAGE, Redactor, Result, retry};
@@ -129,7 +129,8 @@ impl<'a> Call<'a> {
             let safety = if is_keyed { Safety::Repeatable } else { self.safety };
             let may_retry = !is_page && retry::may_retry(safety, &error);
             // With an idempotency key, every ambiguous failure is retried.
-            let may_retry = may_retry || is_keyed && error.may_have_had_effect();
+            let is_ambiguous = error.may_have_had_effect() && !error.is_certificate_refused();
+            let may_retry = may_retry || is_keyed && is_ambiguous;
             is_in_doubt |= error.may_have_had_effect();
             debug_assert!(
                 !may_retry || safety == Safety::Repeatable || !error.may_have_had_effect(),
@@ -211,7 +212,9 @@ impl<'a> Call<'a> {
             RawError::CommunicationError(error) => {
                 // A middleware may have sent the request before this error, so it proves nothing.
                 let is_unsent = error.is_connect() && self.core.storage.middleware.is_empty();
-                Error::Transport(Box::new(CallContext { is_unsent, ..because(error.without_url()) }))
+                let is_certificate_refused = is_certificate_refused(&error);
+                let context = because(error.without_url());
+                Error::Transport(Box::new(CallContext { is_unsent, is_certificate_refused, ..context }))
             }
             RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
                 let kind = if is_too_large(&error) { Error::Decode } else { Error::Transport };

@@ -13,7 +13,7 @@ use inferstore_api::{Decimal, operations};
 use serde_json::Value;
 
 pub use self::call::{CallContext, HistoryRead, Resource, UnknownOutcome};
-pub(crate) use self::call::{OTHER_REQUEST, is_too_large};
+pub(crate) use self::call::{OTHER_REQUEST, is_certificate_refused, is_too_large};
 pub use self::input::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
 use crate::transport::redact::{cut, printable_id};
 
@@ -300,7 +300,7 @@ impl Error {
                 FileErrorKind::InvalidTarget => ErrorKind::InvalidResponse,
                 FileErrorKind::Forbidden | FileErrorKind::Rejected => ErrorKind::StorageRejected,
                 FileErrorKind::Transport if error.status.is_some() => ErrorKind::Unavailable,
-                FileErrorKind::Transport => ErrorKind::NoResponse,
+                FileErrorKind::Transport | FileErrorKind::CertificateRefused => ErrorKind::NoResponse,
                 _ => ErrorKind::InvalidInput,
             },
             Self::Api(context) => match context.status {
@@ -471,6 +471,11 @@ impl Error {
         matches!(self, Self::Api(context) if context.is_permanent())
     }
 
+    /// Returns true if the certificate of the service is refused.
+    pub(crate) fn is_certificate_refused(&self) -> bool {
+        matches!(self, Self::Transport(context) if context.is_certificate_refused)
+    }
+
     /// Returns true if the failed attempt may have had its effect.
     pub(crate) fn may_have_had_effect(&self) -> bool {
         match self {
@@ -494,6 +499,7 @@ impl Error {
             Self::InvalidArgument(_) | Self::TaskFailed(_) | Self::TaskCanceled(_) => true,
             // Response above the size limit.
             Self::Decode(context) => !context.is_retry_safe,
+            Self::Transport(_) => self.is_certificate_refused(),
             other => other.is_permanent(),
         }
     }

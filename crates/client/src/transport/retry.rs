@@ -91,6 +91,7 @@ impl Retry {
 /// Returns true if a request may be retried after this error.
 pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     match (safety, error) {
+        _ if error.is_certificate_refused() => false,
         (_, Error::Transport(context)) if context.is_unsent => true,
         (Safety::Repeatable, Error::Transport(_)) => true,
         (Safety::Repeatable, Error::Decode(context)) => !context.is_too_large(),

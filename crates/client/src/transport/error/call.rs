@@ -43,6 +43,8 @@ pub struct CallContext {
     pub task: Option<TaskId>,
     /// True if nothing of the last attempt reached the service.
     pub(crate) is_unsent: bool,
+    /// True if the certificate of the service is refused: no retry changes that.
+    pub(crate) is_certificate_refused: bool,
     /// True if an attempt may have had its effect, and only its response was lost.
     pub(crate) is_in_doubt: bool,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
@@ -60,6 +62,13 @@ pub enum Resource {
     Task,
     /// Stored file, its folder, or an upload target.
     File,
+}
+
+/// Returns true if no connection was made because the certificate of the server is not trusted, has expired, or is for
+/// another name. The texts are of the TLS library.
+pub(crate) fn is_certificate_refused(error: &reqwest::Error) -> bool {
+    let mut causes = successors(error.source(), |cause| (*cause).source());
+    error.is_connect() && causes.any(|cause| cause.to_string().contains("certificate"))
 }
 
 impl CallContext {

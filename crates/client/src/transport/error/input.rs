@@ -47,7 +47,8 @@ pub enum FileErrorKind {
     InvalidName,
     /// The explicit MIME type is invalid.
     InvalidMimeType,
-    /// The destination of a download exists, and must not or cannot be replaced.
+    /// The destination of a download exists, and must not or cannot be replaced; or a file is stored under the name of an
+    /// upload that must not replace it.
     AlreadyExists,
     /// The destination of a download cannot be written.
     Unwritable,
@@ -57,6 +58,8 @@ pub enum FileErrorKind {
     Forbidden,
     /// Object storage rejected the request for another reason.
     Rejected,
+    /// The certificate of object storage is not trusted, has expired, or is for another name.
+    CertificateRefused,
     /// Object storage was unreachable, failed, or the connection broke, after all retries.
     Transport,
 }
@@ -98,6 +101,9 @@ impl FileError {
             FileErrorKind::InvalidTarget => "report this to the operator of the service",
             FileErrorKind::Forbidden => "get a new URL; if that fails too, check the balance and the clocks",
             FileErrorKind::Rejected => "fix what the message names; the same transfer fails again",
+            FileErrorKind::CertificateRefused => {
+                "trust the authority of the certificate, or correct the address"
+            }
             FileErrorKind::Transport if self.status.is_some() => "try again later",
             FileErrorKind::Transport => "check the network and try again",
         }
