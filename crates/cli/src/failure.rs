@@ -210,7 +210,7 @@ fn code_and_hint(error: &Error) -> (u8, String) {
             return (exit::DEADLINE, hint.unwrap_or_else(|| error.hint().to_owned()));
         }
         ErrorKind::InvalidResponse if error.context().is_some() => (exit::FAILED, WRONG_ADDRESS),
-        ErrorKind::LocalFile if is_taken(error) => (exit::FAILED, "choose another name, or give --overwrite"),
+        ErrorKind::LocalFile if is_taken(error) => (exit::INPUT, "choose another name, or give --overwrite"),
         _ => (exit::FAILED, error.hint()),
     };
     (code, hint.to_owned())

@@ -30,6 +30,8 @@ pub(super) use list::all;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Upload files into a folder
+    ///
+    /// A stored file of the same name stays, and the upload fails, unless --overwrite replaces it.
     Upload(upload::UploadArguments),
     /// List the files of a folder or of a pattern, newest first; without either, the folders
     #[command(visible_alias = "ls")]

@@ -102,6 +102,25 @@ fn standard_input_is_uploaded_under_a_name() {
     assert!(std::fs::read(local.cli.path("b.png")).is_ok_and(|content| content == picture));
 }
 
+#[test]
+fn an_upload_replaces_a_stored_file_only_if_it_is_told_to() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let write = |text: &str| std::fs::write(cli.path("a.txt"), text).expect("it can be written");
+    let stored = || cli.call("files download samples/a.txt -").stdout;
+    write("first");
+    assert_eq!(cli.call("files upload samples a.txt").code, exit::DONE);
+    write("second");
+    let kept = cli.call("files upload samples a.txt hazy.png -q");
+    assert_eq!((kept.code, names(&kept.stdout)), (exit::INPUT, vec!["hazy.png"]), "{kept}");
+    assert!(kept.stderr.contains("samples/a.txt is stored already"), "{kept}");
+    assert!(kept.stderr.contains("--overwrite"), "{kept}");
+    assert_eq!(stored(), "first");
+    assert_eq!(cli.call("files upload samples a.txt --overwrite").code, exit::DONE);
+    assert_eq!(stored(), "second");
+    assert_eq!(cli.call("files upload covers a.txt").code, exit::DONE, "another folder");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_name_that_is_not_utf_8_is_refused_before_anything_is_uploaded() {

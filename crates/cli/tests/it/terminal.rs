@@ -46,7 +46,7 @@ fn a_session_at_each_width() {
             "task list",
             "task show @last",
             "files list samples",
-            "files upload covers hazy.png",
+            "files upload covers hazy.png --overwrite",
             "balance --json",
             "status",
         ] {
@@ -59,7 +59,7 @@ fn a_session_at_each_width() {
                 "models list" => {
                     assert!(run_on_terminal.contains("semantic-low-light-enhancement"), "{run_on_terminal}");
                 }
-                "files upload covers hazy.png" => {
+                "files upload covers hazy.png --overwrite" => {
                     assert!(run_on_terminal.contains("/covers/hazy.png"), "{run_on_terminal}");
                 }
                 _ => {}

@@ -124,6 +124,7 @@ impl File {
             pixels: digest.pixels,
             content_id: digest.id(),
             name_hash: digest.name_hash(&mime),
+            overwrite: true,
             mime,
             source,
         })
@@ -196,6 +197,8 @@ pub(crate) struct Prepared {
     /// Keyed hash of content and MIME type, if a key was given. A stored file that is named by it has the same
     /// content.
     pub(super) name_hash: Option<u128>,
+    /// True if the upload replaces a stored file of the same name.
+    pub(super) overwrite: bool,
     source: Source,
 }
 

@@ -68,6 +68,7 @@ pub struct Upload {
     file: File,
     org_username: Option<String>,
     deadline: Option<Duration>,
+    overwrite: bool,
 }
 
 /// Upload as a stream of its events.
@@ -113,7 +114,7 @@ pub enum UploadEvent {
 
 impl Upload {
     pub(crate) fn new(core: Arc<Core>, folder: String, file: File) -> Self {
-        Self { core, folder, file, org_username: None, deadline: None }
+        Self { core, folder, file, org_username: None, deadline: None, overwrite: true }
     }
 
     /// Uploads for this organization. Only with a key of personal scope. Default: none.
@@ -124,6 +125,12 @@ impl Upload {
     /// Sets the timeout of the whole upload: reading the file, retries and backoff. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
+    }
+
+    /// Sets whether the upload replaces a stored file of the same name. With `false`, a `HEAD` request finds such a
+    /// file, and the upload fails with [`FileErrorKind::AlreadyExists`]. Default: `true`.
+    pub fn overwrite(self, overwrite: bool) -> Self {
+        Self { overwrite, ..self }
     }
 
     /// Starts the upload as a stream of events.
@@ -138,7 +145,8 @@ impl Upload {
             Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}"))
         })?;
         // A reader may be slow.
-        let file = deadline.bound(Box::pin(self.file.prepare(None))).await?;
+        let mut file = deadline.bound(Box::pin(self.file.prepare(None))).await?;
+        file.overwrite = self.overwrite;
         upload(&self.core, folder, &file, self.org_username, deadline, events, &|_| ()).await
     }
 }
@@ -158,7 +166,8 @@ pub(crate) async fn upload(
 ) -> Result<UploadedFile> {
     let request =
         PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
-    let transfer = Transfer { core, file, request, deadline, events, on_target, sent: 0 };
+    let transfer =
+        Transfer { core, file, request, deadline, events, on_target, sent: 0, is_checked: file.overwrite };
     let operation = "upload";
     let span =
         debug_span!("inferstore", otel.name = operation, otel.kind = "client", operation, size = file.size);
@@ -178,6 +187,8 @@ struct Transfer<'a> {
     on_target: OnTarget<'a>,
     /// Maximum number of bytes that an attempt has sent.
     sent: u64,
+    /// True if the upload may replace a stored file, or no file of this name was stored before its first attempt.
+    is_checked: bool,
 }
 
 impl Transfer<'_> {
@@ -232,8 +243,26 @@ impl Transfer<'_> {
         Ok(target)
     }
 
+    /// Fails if a `HEAD` request finds a file of this name. A store may respond with 403 if there is none.
+    async fn check_absent(&self, target: &Target, number: u32) -> Result<(), FileError> {
+        let Some(url) = files::web_url(&target.download_url) else { return Ok(()) };
+        let attempt = Attempt { operation: "upload", number };
+        let response = follow(self.core, Method::HEAD, &url, &|_| Ok(()), attempt).await?;
+        if response.status().is_success() {
+            let PresignRequest { folder, name, .. } = &self.request;
+            let message = format!("{folder}/{name} is stored already");
+            return Err(FileError::new(&self.file.label, FileErrorKind::AlreadyExists, message));
+        }
+        let error = files::rejected(&self.file.label, response, &target.redactor).await;
+        if error.kind == FileErrorKind::Transport { Err(error) } else { Ok(()) }
+    }
+
     /// Sends the whole file once.
     async fn send(&mut self, target: &Target, number: u32) -> Result<(), FileError> {
+        if !self.is_checked {
+            self.check_absent(target, number).await?;
+            self.is_checked = true;
+        }
         let (counter, mut sent) = watch::channel(0);
         let failure = Arc::new(Mutex::new(None));
         let body = Body { file: self.file.clone(), reader: self.file.open().await?, digest: Digest::new() };

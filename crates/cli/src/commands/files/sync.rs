@@ -215,7 +215,7 @@ async fn upload(
         label: file.path.display().to_string(),
         file: File::path(session.environment.folder.join(&file.path)).named(name),
     });
-    let (_, mut failures) = upload_all(sources.collect(), folder, None, jobs, client, session).await;
+    let (_, mut failures) = upload_all(sources.collect(), folder, None, true, jobs, client, session).await;
     let unwanted = stored.into_iter().filter(|(name, _)| actions.deleted.contains(name));
     // Nothing is deleted while something is missing.
     if failures.is_empty() {

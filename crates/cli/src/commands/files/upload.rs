@@ -19,8 +19,6 @@ use crate::table::{Fit, Table};
 use crate::values::{size, upload_folder};
 
 /// Upload files into a folder
-///
-/// A file of the same name in the folder may be replaced.
 #[derive(Debug, Args)]
 #[command(after_help = UPLOAD_EXAMPLES)]
 pub(crate) struct UploadArguments {
@@ -39,6 +37,9 @@ pub(crate) struct UploadArguments {
     /// Store the files with this MIME type, whatever their content says
     #[arg(long, value_name = "TYPE")]
     mime: Option<String>,
+    /// Replace stored files of the same names
+    #[arg(long)]
+    overwrite: bool,
     /// Upload for this organization, with a key of personal scope
     #[arg(long, value_name = "USERNAME")]
     org: Option<String>,
@@ -62,7 +63,7 @@ pub(super) struct Source {
 }
 
 pub(super) async fn execute(arguments: UploadArguments, client: &Client, session: &mut Session) -> Result {
-    let UploadArguments { folder, paths, recursive, name, mime, org, jobs } = arguments;
+    let UploadArguments { folder, paths, recursive, name, mime, overwrite, org, jobs } = arguments;
     if name.is_some() && paths.len() > 1 {
         return Err(Failure::usage("--name is for one file").with_hint("upload the files one by one"));
     }
@@ -90,7 +91,7 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
             source.file = source.file.clone().with_mime(&mime);
         }
     }
-    let (uploaded, mut failures) = upload_all(sources, folder, org, jobs, client, session).await;
+    let (uploaded, mut failures) = upload_all(sources, folder, org, overwrite, jobs, client, session).await;
     if !uploaded.is_empty() {
         // The failures of other files are reported all the same.
         failures.extend(session.output.report_done(&report(&uploaded)).err());
@@ -103,6 +104,7 @@ pub(super) async fn upload_all(
     sources: Vec<Source>,
     folder: UploadFolder,
     org: Option<String>,
+    overwrite: bool,
     jobs: u16,
     client: &Client,
     session: &Session,
@@ -110,7 +112,7 @@ pub(super) async fn upload_all(
     let folder = &client.folder(folder.as_str());
     let progress = &SharedProgress::new(&session.output);
     let uploads = sources.into_iter().map(|Source { label, file }| {
-        let upload = folder.upload(file).org_username(org.clone()).events();
+        let upload = folder.upload(file).org_username(org.clone()).overwrite(overwrite).events();
         async move {
             let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
             progress.lock().done(&label, uploaded.is_ok().then_some("uploaded"));
