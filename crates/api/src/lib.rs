@@ -92,12 +92,10 @@ pub use secret::{ApiKey, Secret};
 pub use timestamp::{ParseTimestampError, Timestamp};
 #[cfg(feature = "rustls-ring")]
 pub use tls::install_ring;
-#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
-pub use tls::trust_certificates;
 #[cfg(feature = "client")]
 pub use tls::{
     BuildError, http_client_builder, http_client_builder_for, http_client_builder_sharing_tls, https_support,
-    is_plain_loopback, without_proxy_to_this_machine,
+    is_plain_loopback, trust_certificates, without_proxy_to_this_machine,
 };
 pub use words::UnknownVariant;
 

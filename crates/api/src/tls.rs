@@ -43,12 +43,28 @@ pub fn http_client_builder_sharing_tls() -> ClientBuilder {
 ///
 /// # Errors
 ///
-/// The text is no PEM file with certificates.
-#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+/// [`BuildError::AddedCertificates`] if the text is no PEM file with certificates; [`BuildError::TlsDisabled`] without
+/// a TLS feature.
 pub fn trust_certificates(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, BuildError> {
-    reqwest::Certificate::from_pem_bundle(pem).map_err(BuildError::Http)?;
-    over_rustls::trust(builder, pem)
+    #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+    return over_rustls::trust(builder, pem).map_err(BuildError::AddedCertificates);
+    #[cfg(all(feature = "native-tls", not(any(feature = "rustls", feature = "rustls-ring"))))]
+    return match reqwest::Certificate::from_pem_bundle(pem) {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(BuildError::AddedCertificates(NO_CERTIFICATE.to_owned()))
+        }
+        Ok(certificates) => Ok(builder.tls_certs_merge(certificates)),
+        Err(error) => Err(BuildError::AddedCertificates(error.to_string())),
+    };
+    #[cfg(not(any(feature = "rustls", feature = "rustls-ring", feature = "native-tls")))]
+    {
+        let _ = (builder, pem);
+        Err(BuildError::TlsDisabled)
+    }
 }
+
+#[cfg(any(feature = "rustls", feature = "rustls-ring", feature = "native-tls"))]
+const NO_CERTIFICATE: &str = "it is no PEM file with certificates";
 
 fn basic_builder() -> ClientBuilder {
     reqwest::Client::builder()
@@ -111,6 +127,8 @@ pub enum BuildError {
     TlsDisabled,
     /// The certificates of the operating system cannot be loaded, with the reason.
     RootCertificates(String),
+    /// The certificates of [`trust_certificates`] cannot be used, with the reason.
+    AddedCertificates(String),
     /// The HTTP client cannot be built.
     Http(reqwest::Error),
 }
@@ -134,6 +152,7 @@ impl fmt::Display for BuildError {
             Self::RootCertificates(reason) => {
                 write!(f, "the root certificates of the system cannot be loaded: {reason}")
             }
+            Self::AddedCertificates(reason) => write!(f, "there is no usable certificate: {reason}"),
             Self::Http(_) => f.write_str("the HTTP client cannot be built"),
         }
     }
@@ -153,10 +172,12 @@ mod over_rustls {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
     use rustls::server::ParsedCertificate;
-    use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+    use rustls::{
+        CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    };
     use rustls_platform_verifier::Verifier;
 
-    use super::BuildError;
+    use super::{BuildError, NO_CERTIFICATE};
 
     /// Verifier with the certificates of the system, whose loading takes most of the time of a short program. An
     /// error has the reason why there are none.
@@ -268,11 +289,17 @@ mod over_rustls {
         }
     }
 
-    pub(super) fn trust(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, BuildError> {
-        // The caller has parsed them.
-        let own = CertificateDer::pem_slice_iter(pem).flatten().collect();
+    pub(super) fn trust(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, String> {
+        let own: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let own = own.map_err(|error| error.to_string())?;
+        if own.is_empty() {
+            return Err(NO_CERTIFICATE.to_owned());
+        }
+        for certificate in &own {
+            RootCertStore::empty().add(certificate.clone()).map_err(|error| error.to_string())?;
+        }
         let config = config(LazyVerifier { own, ..LazyVerifier::default() });
-        let config = config.map_err(|error| BuildError::RootCertificates(error.to_string()))?;
+        let config = config.map_err(|error| error.to_string())?;
         Ok(over_rustls(builder).tls_backend_preconfigured(config))
     }
 
@@ -342,6 +369,19 @@ mod tests {
             "localhost",
         ] {
             assert!(!is_plain_loopback(base_url), "{base_url}");
+        }
+    }
+
+    #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+    #[test]
+    fn added_certificates_that_cannot_be_used_are_an_error_about_them() {
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        use super::{http_client_builder, trust_certificates};
+
+        for (pem, reason) in [("no certificate", "no PEM file"), (broken, "BadEncoding")] {
+            let trusted = trust_certificates(http_client_builder(), pem.as_bytes());
+            let text = trusted.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(text.contains(reason) && !text.contains("of the system"), "{text}");
         }
     }
 

@@ -89,11 +89,9 @@ pub use files::source::File;
 pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 #[cfg(feature = "rustls-ring")]
 pub use inferstore_api::install_ring;
-#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
-pub use inferstore_api::trust_certificates;
 pub use inferstore_api::{
     ApiKey, Decimal, Difference, Finding, KindParts, ModelKind, Sample, Timestamp, UnknownVariant,
-    kind_parts, types,
+    kind_parts, trust_certificates, types,
 };
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
