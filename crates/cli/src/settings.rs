@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
-use inferstore::reqwest::{Certificate, Proxy};
-use inferstore::trust_certificates;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
-use inferstore_profiles::{KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others};
+use inferstore_profiles::{
+    KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
+};
 
 use crate::candidates;
 use crate::environment::Environment;
@@ -42,11 +42,12 @@ pub(crate) struct Global {
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) allow_insecure_http: bool,
 
-    /// Trust the certificates in this PEM file too, beside those of the system [env: INFERSTORE_CACERT]
+    /// Trust the certificates in this PEM file too, beside those of the system; `login` stores its path in the profile
+    /// [env: INFERSTORE_CACERT]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) cacert: Option<String>,
 
-    /// Send requests through this proxy, whatever HTTPS_PROXY and HTTP_PROXY say
+    /// Send requests through this proxy, whatever HTTPS_PROXY and HTTP_PROXY say; `login` stores it in the profile
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) proxy: Option<String>,
 
@@ -166,42 +167,27 @@ impl Session {
         if self.output.is_json() {
             builder = builder.middleware(PayloadRecorder);
         }
-        let certificates = self.certificates()?;
-        let proxy = self.global.proxy.as_ref().map(Proxy::all).transpose();
-        let proxy = proxy.map_err(|_| {
-            Failure::usage("the value of --proxy is no URL")
-                .with_hint("such as --proxy http://proxy.example:3128")
-        })?;
-        if let Some(pem) = certificates {
-            builder = builder.configure_http(move |http| {
-                trust_certificates(http, &pem).unwrap_or_else(|_| unreachable!("the certificates were read"))
-            });
+        let (cacert, proxy) = self.cacert_and_proxy(base_url);
+        if let Some(path) = cacert {
+            builder = trust_file(builder, &path)?;
         }
-        Ok(match proxy {
-            Some(proxy) => builder.configure_http(move |http| http.proxy(proxy.clone())),
-            None => builder,
-        })
+        if let Some(proxy) = proxy {
+            builder = use_proxy(builder, &proxy)?;
+        }
+        Ok(builder)
     }
 
-    /// The file of certificates that are trusted beside those of the system.
+    /// The file of certificates and the proxy for this service: from options and variables, then from its profile.
+    pub(crate) fn cacert_and_proxy(&self, base_url: &str) -> (Option<PathBuf>, Option<String>) {
+        let profile = self.profile_of(base_url);
+        let (cacert, proxy) = profile.map(|profile| (profile.cacert, profile.proxy)).unwrap_or_default();
+        (self.cacert().or(cacert.map(PathBuf::from)), self.global.proxy.clone().or(proxy))
+    }
+
+    /// The file of certificates that an option or a variable names.
     pub(crate) fn cacert(&self) -> Option<PathBuf> {
         let given = self.global.cacert.as_deref().or_else(|| self.environment.variable(CACERT_VARIABLE));
         given.map(|path| self.environment.folder.join(path))
-    }
-
-    /// The PEM file of the certificates that are trusted beside those of the system.
-    pub(crate) fn certificates(&self) -> Result<Option<Vec<u8>>> {
-        let Some(path) = self.cacert() else { return Ok(None) };
-        let unusable = |problem: String| {
-            Failure::usage(format!("the certificates in {} cannot be used: {problem}", path.display()))
-                .with_hint("give a PEM file with the certificate of the authority")
-        };
-        let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
-        match Certificate::from_pem_bundle(&pem) {
-            Ok(certificates) if !certificates.is_empty() => Ok(Some(pem)),
-            Ok(_) => Err(unusable("it has no certificate".to_owned())),
-            Err(error) => Err(unusable(error.to_string())),
-        }
     }
 
     /// The base URL and the key. A profile that a flag names comes before the environment.
@@ -275,12 +261,12 @@ impl Session {
         profiles::chosen(&profiles, name.as_deref())
     }
 
-    /// Returns true when the profile of this service says that runs delete the inputs that they have uploaded.
-    pub(crate) fn deletes_inputs(&self, base_url: &str) -> bool {
-        let path = profiles::path(&self.environment).ok();
-        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
-        let chosen = profiles::chosen(&profiles, self.profile_name().as_deref()).ok().flatten();
-        chosen.is_some_and(|(_, profile)| profile.delete_inputs && profile.base_url == base_url)
+    /// The profile that is named or in use, if it is of this service.
+    pub(crate) fn profile_of(&self, base_url: &str) -> Option<Profile> {
+        let path = profiles::path(&self.environment).ok()?;
+        let (_, profile) =
+            profiles::chosen(&Profiles::read(&path).ok()?, self.profile_name().as_deref()).ok()??;
+        Some(profile).filter(|profile| profile.base_url == base_url.trim_end_matches('/'))
     }
 
     /// Asks a person for a line; `None` when standard input is no terminal.

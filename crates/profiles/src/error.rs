@@ -29,7 +29,7 @@ pub enum ProfileErrorKind {
     Unknown,
     /// The key command printed no key.
     Key,
-    /// The base URL or the key is invalid.
+    /// The base URL, the key, the file of certificates or the proxy is invalid.
     Client,
 }
 

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use error::ProfileErrorKind as Kind;
 pub use error::{ProfileError, ProfileErrorKind};
-use inferstore::{ApiKey, Client, Error};
+use inferstore::reqwest::{self, Proxy};
+use inferstore::{ApiKey, Client, ClientBuilder, Error, trust_certificates};
 pub use keyring::Keyring;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinError, spawn_blocking};
@@ -42,14 +43,52 @@ pub fn client(name: Option<&str>) -> impl Future<Output = Result<Client>> + Send
     let read = move || {
         let profiles = Profiles::load()?;
         let (name, profile) = profiles.get(name.as_deref())?;
-        Ok((profile.base_url.clone(), profile.key(name)?))
+        let mut builder = Client::builder(&*profile.base_url, profile.key(name)?);
+        if let Some(cacert) = &profile.cacert {
+            builder = trust_file(builder, Path::new(cacert))?;
+        }
+        if let Some(proxy) = &profile.proxy {
+            builder = use_proxy(builder, proxy)?;
+        }
+        let invalid = |error: Error| ProfileError::new(Kind::Client, error.to_string(), error.hint());
+        builder.build().map_err(invalid)
     };
     async move {
         let ended = |error: JoinError| ProfileError::of_file(error.to_string());
-        let (base_url, key) = spawn_blocking(read).await.map_err(ended)??;
-        let invalid = |error: Error| ProfileError::new(Kind::Client, error.to_string(), error.hint());
-        Client::new(base_url, key).map_err(invalid)
+        spawn_blocking(read).await.map_err(ended)?
     }
+}
+
+/// Trusts the certificates of a PEM file, beside those of the system.
+///
+/// # Errors
+///
+/// [`ProfileErrorKind::Client`] if the file cannot be read, or has no usable certificate.
+pub fn trust_file(builder: ClientBuilder, path: &Path) -> Result<ClientBuilder> {
+    let unusable = |problem: String| {
+        let hint = "give a PEM file with the certificate of the authority";
+        ProfileError::new(Kind::Client, format!("{} cannot be used: {problem}", path.display()), hint)
+    };
+    let pem = fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    let checked = trust_certificates(reqwest::ClientBuilder::new(), &pem);
+    checked.map(drop).map_err(|error| unusable(error.to_string()))?;
+    Ok(builder.configure_http(move |http| {
+        trust_certificates(http, &pem).unwrap_or_else(|_| unreachable!("the certificates are usable"))
+    }))
+}
+
+/// Sends the requests through a proxy, instead of those of the environment.
+///
+/// # Errors
+///
+/// [`ProfileErrorKind::Client`] if `proxy` is no URL.
+pub fn use_proxy(builder: ClientBuilder, proxy: &str) -> Result<ClientBuilder> {
+    let invalid = |_| {
+        let hint = "such as --proxy http://proxy.example:3128";
+        ProfileError::new(Kind::Client, "the value of --proxy is no URL", hint)
+    };
+    let proxy = Proxy::all(proxy).map_err(invalid)?;
+    Ok(builder.configure_http(move |http| http.proxy(proxy.clone())))
 }
 
 /// All profiles, and the name of the current one.
@@ -183,6 +222,12 @@ pub struct Profile {
     /// True if a run deletes its uploaded inputs instead of storing them for later runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delete_inputs: bool,
+    /// Absolute path of a PEM file whose certificates are trusted, beside those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cacert: Option<String>,
+    /// Proxy of the requests, instead of those of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
 }
 
 /// Location of a profile's key.
@@ -216,6 +261,8 @@ impl Profile {
             key_command: None,
             data_dir: None,
             delete_inputs: false,
+            cacert: None,
+            proxy: None,
         }
     }
 

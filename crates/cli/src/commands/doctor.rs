@@ -97,12 +97,15 @@ pub(crate) async fn execute(arguments: &Arguments, session: &Session) -> Result 
 
 async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> Option<()> {
     let target = session.target().map(|target| {
-        let detail = format!(
+        let mut detail = format!(
             "{} (from {}), the key from {}",
             redact_url(&target.base_url.value),
             target.base_url.source,
             target.api_key.source
         );
+        let (cacert, proxy) = session.cacert_and_proxy(&target.base_url.value);
+        detail.extend(cacert.map(|path| format!(", with the certificates in {}", path.display())));
+        detail.extend(proxy.map(|proxy| format!(", through the proxy {}", redact_url(&proxy))));
         (target, detail)
     });
     let target = checks.note("settings", target)?;

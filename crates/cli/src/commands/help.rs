@@ -49,7 +49,7 @@ Variables:
   INFERSTORE_CONFIG    the file of profiles [default: inferstore/profiles.json below XDG_CONFIG_HOME or ~/.config]
   INFERSTORE_CACERT    a PEM file of certificates that are trusted beside those of the system, as --cacert
   SSL_CERT_FILE, SSL_CERT_DIR  the certificates that are trusted instead of those of the system
-  HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the proxies, unless --proxy names one; none for http to this machine
+  HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the proxies, unless --proxy or the profile names one; none for http to this machine
   INFERSTORE_RELEASES  the list of releases of `version --check`, as --releases
   INFERSTORE_LOG       filters the log of `serve`: warn, or info,inferstore_service=debug
   INFERSTORE_FIRST_KEY the API key of the first account of `serve`
@@ -63,6 +63,8 @@ Which setting is used:
   1. the flags --base-url, --api-key and --profile; --profile comes before the variables
   2. the variables INFERSTORE_BASE_URL and INFERSTORE_API_KEY
   3. the profile that INFERSTORE_PROFILE names, else the one in use (`inferstore profile use`)
+--cacert, INFERSTORE_CACERT and --proxy come before what `login --cacert FILE --proxy URL` has stored in the profile
+of the service, and that before HTTPS_PROXY and the other variables of proxies.
 
 The key of a profile is sent to the service of the profile alone. It is in the keyring of the system, or in the file
 as \"api_key\"; \"key_command\": [\"pass\", \"show\", \"inferstore\"] in its place names a program that prints it.

@@ -4,6 +4,7 @@ use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind};
 use inferstore_profiles::{CONFIG_VARIABLE, KeySource, Keyring, Profile, Profiles};
 
+use super::outputs::absolute;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
@@ -38,6 +39,7 @@ Examples:
   inferstore login
   inferstore login host.example
   inferstore login https://staging.example/api/v1 --profile staging
+  inferstore login https://localhost:8443/api/v1 --cacert cert.pem
   inferstore login https://host.example/api/v1 < key.txt";
 
 /// Remove the profile in use, or the one that --profile names, with its key
@@ -86,7 +88,13 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
     let name = named.unwrap_or_else(|| profiles::name_for(&profiles, &base_url));
-    let profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
+    let mut profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
+    let renewed = profiles.profiles.get(&name).filter(|before| before.base_url == profile.base_url);
+    let given = session.global.cacert.as_ref().map(|path| session.environment.folder.join(path));
+    let given = given.map(|path| absolute(&path).display().to_string());
+    profile.cacert = given.or_else(|| renewed?.cacert.clone());
+    profile.proxy = session.global.proxy.clone().or_else(|| renewed?.proxy.clone());
+    profile.delete_inputs = renewed.is_some_and(|before| before.delete_inputs);
     let is_in_keyring = profile.key_source(&name) == KeySource::Keyring;
     let before = profiles.profiles.insert(name.clone(), profile.clone());
     profiles.current = Some(name.clone());

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use inferstore::Client;
 use inferstore_node::{Config, NodeKey, prepare, serve};
+use inferstore_profiles::trust_file;
 use inferstore_service::{AdminClient, AdminError};
 use serde_json::{Value, json};
 
@@ -74,7 +76,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     })?;
     if let Some(file) = session.cacert() {
         // An unusable file is an error before a model is published.
-        session.certificates()?;
+        trust_file(Client::builder("", ""), &file).map(drop)?;
         config.cacert = Some(file);
     }
     let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);

@@ -67,7 +67,9 @@ fn list(session: &Session) -> Result {
     for (name, profile) in &profiles.profiles {
         let is_current = profiles.current.as_ref() == Some(name);
         let base_url = redact_url(&profile.base_url);
-        records.push(json!({"name": name, "base_url": base_url, "current": is_current}).to_string());
+        let proxy = profile.proxy.as_deref().map(redact_url);
+        let record = json!({"name": name, "base_url": base_url, "current": is_current, "cacert": profile.cacert, "proxy": proxy});
+        records.push(record.to_string());
         table.add([if is_current { "*" } else { "" }.to_owned(), name.clone(), base_url]);
     }
     if records.is_empty() {

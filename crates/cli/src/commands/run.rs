@@ -200,7 +200,8 @@ pub(crate) async fn again(
     let of_earlier = stem_of_inputs(earlier.values());
     let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
-    let deletes_inputs = session.deletes_inputs(client.base_url());
+    let profile = session.profile_of(client.base_url());
+    let deletes_inputs = profile.is_some_and(|profile| profile.delete_inputs);
     if deletes_inputs && options.detach {
         session.output.note("the uploaded inputs stay stored: --detach does not wait for the end");
     }

@@ -30,6 +30,9 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let free = account.and_then(|account| account.free_balance.as_ref()).map(ToString::to_string);
     let wallet = account.and_then(|account| account.wallet_address.as_ref()).map(ToString::to_string);
     let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
+    let (cacert, proxy) = session.cacert_and_proxy(&target.base_url.value);
+    let cacert = cacert.map(|path| path.display().to_string());
+    let proxy = proxy.as_deref().map(redact_url);
     let state = if balance.is_ok() { "reached, and the key is accepted" } else { "not usable" };
     let table = Table::of_fields([
         ("service", Some(from(&base_url))),
@@ -38,6 +41,8 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         ("wallet", wallet.clone()),
         ("balance", amount.clone()),
         ("free credits", free.clone()),
+        ("certificates", cacert.clone()),
+        ("proxy", proxy.clone()),
         ("profiles", file.clone()),
     ]);
     let record = json!({
@@ -49,6 +54,8 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         "wallet_address": wallet,
         "balance": amount,
         "free_balance": free,
+        "cacert": cacert,
+        "proxy": proxy,
         "profiles": file,
     });
     session.output.report(&Report::of_one(table, record, base_url.value))?;

@@ -2,6 +2,7 @@
 
 use inferstore_cli::exit;
 
+use crate::node::tls_in_front_of;
 use crate::support::{Cli, Local, answering};
 
 /// A proxy that answers each request with a balance, and says in the wallet what was asked of it.
@@ -20,6 +21,42 @@ fn requests_go_through_the_proxy_that_is_named() {
     assert!(ended.stdout.contains("GET http://service.example/api/v1/api-key/balance"), "{ended}");
     let ended = cli.call(&format!("{call} --proxy ://"));
     assert!(ended.code == exit::USAGE && ended.stderr.contains("--proxy"), "{ended}");
+}
+
+#[test]
+fn a_login_keeps_the_proxy_in_the_profile() {
+    let mut cli = Cli::new();
+    cli.stdin("key");
+    let login = format!("login http://service.example --allow-insecure-http --proxy {}", proxy());
+    assert_eq!(cli.call(&login).code, exit::DONE);
+    let ended = cli.call("balance --json=wallet_address --allow-insecure-http");
+    assert!(ended.stdout.contains("GET http://service.example/api/v1/api-key/balance"), "{ended}");
+}
+
+#[test]
+fn a_login_keeps_the_path_of_the_certificates_in_the_profile() {
+    let mut local = Local::start();
+    let address = local.service().base_url().split('/').nth(2).expect("it has a host").to_owned();
+    let (url, pem) = local.block_on(tls_in_front_of(address));
+    let cli = &mut local.cli;
+    cli.unset("INFERSTORE_BASE_URL");
+    cli.unset("INFERSTORE_API_KEY");
+    std::fs::write(cli.path("cert.pem"), pem).expect("it can be written");
+    cli.stdin("the-key-of-the-tests");
+    let untrusted = cli.call(&format!("login {url}"));
+    assert!(untrusted.code == exit::NOT_REACHED && untrusted.stderr.contains("--cacert"), "{untrusted}");
+    for login in [format!("login {url} --cacert cert.pem"), format!("login {url}")] {
+        let ended = cli.call(&login);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        let ended = cli.call("balance");
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+    }
+    for call in ["doctor --json", "status --json", "profile list --json"] {
+        let shown = cli.call(call);
+        assert!(shown.stdout.contains(&cli.path("cert.pem")), "{shown}");
+    }
+    let ended = cli.call("balance --cacert hazy.png");
+    assert!(ended.code == exit::USAGE && ended.stderr.contains("hazy.png"), "{ended}");
 }
 
 #[test]

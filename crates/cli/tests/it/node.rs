@@ -146,7 +146,7 @@ async fn a_start_states_what_the_file_changed_and_leaves_the_rest_to_operators()
 }
 
 /// Starts a TLS proxy in front of a service, with a self-signed certificate. Returns its address and the certificate.
-async fn tls_in_front_of(service: String) -> (String, String) {
+pub(crate) async fn tls_in_front_of(service: String) -> (String, String) {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = signed.signing_key.serialize_der().try_into().expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
