@@ -8,7 +8,7 @@ use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use inferstore::types::{ModelId, TaskId};
-use inferstore::{Decimal, PreparedRun};
+use inferstore::{Decimal, PreparedRun, json_problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -254,9 +254,7 @@ impl Journal {
         let mut steps: BTreeMap<String, Step> = BTreeMap::new();
         for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let (key, step) = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
-                // The parser sees one line at a time, and reports it as line 1.
-                let cause = error.to_string();
-                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
+                let cause = json_problem(&error);
                 let cause = format!("line {}, column {}: {cause}", number + 1, error.column());
                 JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
             })?;

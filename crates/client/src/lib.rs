@@ -109,7 +109,7 @@ pub use transport::{
 };
 /// For hints and foreign text of the command and the console.
 #[doc(hidden)]
-pub use {inputs::nearest, transport::is_unprintable};
+pub use {inputs::nearest, transport::is_unprintable, transport::json_problem};
 
 /// Custom code around every request.
 pub mod middleware {

@@ -134,6 +134,12 @@ pub fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns the message of a JSON parser without the line and the column.
+pub fn json_problem(error: &serde_json::Error) -> String {
+    let problem = error.to_string();
+    problem.rsplit_once(" at line ").map_or(&*problem, |(problem, _)| problem).to_owned()
+}
+
 /// Formats an identifier of the service without control characters.
 pub(crate) fn printable_id(id: &str) -> String {
     cut(&printable(id), 200)

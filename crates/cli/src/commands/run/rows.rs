@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use inferstore::json_problem;
 use serde_json::{Map, Value};
 
 use crate::exit;
@@ -27,12 +28,8 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
     if text.trim_start().starts_with('{') {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let rows = lines.map(|(line, text)| {
-            let values: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
-                let cause = error.to_string();
-                // The parser sees one line at a time, and reports it as line 1.
-                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
-                malformed(line, &format!("no JSON object: {cause}"))
-            })?;
+            let values: Map<String, Value> = serde_json::from_str(text)
+                .map_err(|error| malformed(line, &format!("no JSON object: {}", json_problem(&error))))?;
             Ok(Row { line, values: values.into_iter().filter(|(_, value)| !value.is_null()).collect() })
         });
         return rows.collect();
