@@ -130,6 +130,26 @@ fn models_are_tools_with_schemas_from_their_declarations() {
 }
 
 #[test]
+fn an_argument_that_a_tool_does_not_declare_is_refused() {
+    let local = local();
+    let mut agent = Agent::start(&local, "");
+    let inputs = json!({"input_image": "hazy.png"});
+    for (tool, arguments) in [
+        ("quote", json!({"model": "haze-removal", "input_image": "hazy.png"})),
+        ("run", json!({"model": "haze-removal", "inputs": inputs, "input_image": "hazy.png"})),
+        ("task", json!({"task": "@last", "input_image": 1})),
+        ("files", json!({"folder": "samples", "input_image": 1})),
+        ("haze-removal", json!({"input_image": "hazy.png", "input_imag": "hazy.png"})),
+    ] {
+        let refused = agent.call(tool, arguments);
+        let text = refused["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(is_failed(&refused) && text.contains("input_imag"), "{tool}: {refused}");
+    }
+    assert!(!is_failed(&agent.call("quote", json!({"model": "haze-removal", "inputs": inputs}))));
+    assert_eq!(tasks(&local), 0);
+}
+
+#[test]
 fn a_call_returns_a_picture_and_saves_it_in_the_folder_alone() {
     let local = local();
     let before = names_in(local.cli.folder.path());

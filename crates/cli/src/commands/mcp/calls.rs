@@ -91,7 +91,9 @@ impl<'a> Server<'a> {
     pub(super) async fn call(&self, params: Map<String, Value>) -> Result<Value, Refusal> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut arguments = params.get("arguments").and_then(Value::as_object).cloned().unwrap_or_default();
+        let checked = tools::check_arguments(name, &arguments);
         let result = match name {
+            _ if checked.is_err() => checked.map(|()| Value::Null),
             "quote" => self.quote(&arguments).await,
             "task" => self.task(&arguments).await,
             "files" => self.files(&arguments).await,

@@ -8,7 +8,7 @@ use inferstore::Client;
 use inferstore::types::{Descriptor, DescriptorType, ModelListRequest, ModelVersioning, UploadFolder};
 use serde_json::{Map, Value, json};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::schema::ordered;
 use crate::table::printable;
 
@@ -97,6 +97,16 @@ pub(super) fn listed(models: &[ModelTool]) -> Value {
     };
     let own = own().into_iter();
     json!({ "tools": own.chain(models.iter().map(of_model)).collect::<Vec<_>>() })
+}
+
+/// Fails on an argument that a tool does not declare. A model refuses one itself.
+pub(super) fn check_arguments(tool: &str, arguments: &Map<String, Value>) -> Result {
+    let Some(mut own) = own().into_iter().find(|own| own["name"] == tool) else { return Ok(()) };
+    let Value::Object(declared) = own["inputSchema"]["properties"].take() else { return Ok(()) };
+    let Some(name) = arguments.keys().find(|name| !declared.contains_key(*name)) else { return Ok(()) };
+    let declared: Vec<&str> = declared.keys().map(String::as_str).collect();
+    Err(Failure::usage(printable(&format!("{tool} has no argument {name:?}")))
+        .with_hint(format!("its arguments are {}; nothing was sent", declared.join(", "))))
 }
 
 fn own() -> [Value; 4] {
