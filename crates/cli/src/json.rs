@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
-use jaq_core::load::{Arena, File, Loader};
-use jaq_core::{Compiler, Ctx, Vars, unwrap_valr};
+use jaq_core::load::{self, Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars, compile, unwrap_valr};
 use jaq_json::{Val, read};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
-use crate::table::painted;
+use crate::table::{painted, printable};
 
 /// Indentation of one level of JSON.
 const INDENT: &str = "  ";
@@ -150,12 +151,30 @@ pub(crate) fn compiled(expression: &str) -> Result<Filter> {
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
     let program = File { code: expression, path: () };
-    let modules =
-        Loader::new(definitions).load(&arena, program).map_err(|_| wrong(expression, "it is not valid"))?;
+    let modules = Loader::new(definitions)
+        .load(&arena, program)
+        .map_err(|errors| wrong(expression, &invalid(&errors)))?;
     Compiler::default()
         .with_funs(functions)
         .compile(modules)
-        .map_err(|_| wrong(expression, "it names something that does not exist"))
+        .map_err(|errors| wrong(expression, &undefined(&errors)))
+}
+
+fn invalid(errors: &load::Errors<&str, ()>) -> String {
+    let (expected, rest) = match errors.first().map(|(_, error)| error) {
+        Some(load::Error::Lex(errors)) => errors.first().map(|(expected, rest)| (expected.as_str(), *rest)),
+        Some(load::Error::Parse(errors)) => errors.first().map(|(expected, rest)| (expected.as_str(), *rest)),
+        _ => None,
+    }
+    .unwrap_or_default();
+    let place = if rest.is_empty() { "the end".to_owned() } else { format!("{rest:?}") };
+    format!("it is not valid: expected {expected} at {place}")
+}
+
+fn undefined(errors: &compile::Errors<&str, ()>) -> String {
+    let first = errors.first().and_then(|(_, errors)| errors.first());
+    let (kind, name) = first.map(|(name, kind)| (kind.as_str(), *name)).unwrap_or_default();
+    format!("there is no {kind} {name:?}")
 }
 
 /// The type of a JSON value, with the first fields of an object.
@@ -172,10 +191,34 @@ fn type_of(json: &str) -> String {
     }
 }
 
+/// The message of jq without the values in it, which may be long or secret. Shows the key after ` with `, and a text that
+/// the expression raises itself.
+fn reason(message: &str) -> String {
+    const MAX_RAISED: usize = 200;
+    if let Ok(raised) = serde_json::from_str::<String>(message) {
+        return printable(&raised).chars().take(MAX_RAISED).collect();
+    }
+    let mut shown = String::new();
+    let mut rest = message;
+    while let Some(start) = rest.find(['{', '[', '"']) {
+        let (words, value) = rest.split_at(start);
+        shown.push_str(words);
+        let mut values = serde_json::Deserializer::from_str(value).into_iter::<IgnoredAny>();
+        // What is not JSON is hidden with all that follows.
+        let length =
+            values.next().and_then(std::result::Result::ok).map_or(value.len(), |_| values.byte_offset());
+        let (value, behind) = value.split_at(length);
+        shown.push_str(if shown.ends_with(" with ") { value } else { "…" });
+        rest = behind;
+    }
+    printable(&(shown + rest))
+}
+
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
 pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
-    // The error itself repeats the whole value.
-    let failed = |_: &dyn std::fmt::Display| wrong(expression, &format!("the JSON is {}", type_of(json)));
+    let failed = |error: &dyn std::fmt::Display| {
+        wrong(expression, &format!("{}; the JSON is {}", reason(&error.to_string()), type_of(json)))
+    };
     let filter = compiled(expression)?;
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
@@ -234,6 +277,22 @@ mod tests {
         assert!(
             filtered("1", ".[").is_err() && filtered("1", "nothing").is_err() && filtered("1", ".a").is_err()
         );
+    }
+
+    #[test]
+    fn a_jq_expression_that_fails_says_why_without_the_values() {
+        for (json, expression, reason) in [
+            (r#"[{"key":"SECRET ] }"}]"#, ".a", "cannot index … with \"a\"; the JSON is a list of 1"),
+            (r#""SECRET""#, ".[0]", "cannot index … with 0; "),
+            (r#"{"a":"SECRET\" ["}"#, ". + 1", "cannot calculate … + 1; the JSON is an object with a"),
+            (r#"{"a":1}"#, "error(\"no\\ntasks\")", "no tasks; "),
+            ("1", ".[", "closing bracket"),
+            ("1", "nothing", "there is no filter \"nothing\""),
+        ] {
+            let failure = filtered(json, expression).err().map(|failure| failure.headline);
+            let headline = failure.unwrap_or_default();
+            assert!(headline.contains(reason) && !headline.contains("SECRET"), "{expression}: {headline}");
+        }
     }
 
     mod properties {
