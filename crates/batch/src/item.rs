@@ -205,8 +205,8 @@ impl Item {
     pub fn outdated(&self) -> Result<(), JournalError> {
         match self.step() {
             Some(Step::Done { task, cost, .. }) => {
-                let max_cost = cost.parse().ok();
-                self.write(Step::Started { task, uploaded: Vec::new(), model: None, max_cost })
+                let cost = cost.parse().ok();
+                self.write(Step::Saving { task, uploaded: Vec::new(), outputs: Vec::new(), cost })
             }
             _ => Ok(()),
         }
@@ -259,8 +259,8 @@ impl Item {
         Err(error.into())
     }
 
-    /// Records the paths to which the outputs are about to be moved: at the next start, files at these paths
-    /// belong to the item.
+    /// Records the cost of a task that has succeeded, and the paths to which its outputs are about to be moved: at the
+    /// next start, files at these paths belong to the item.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_cost: Option<Decimal>,
     },
-    /// The outputs are downloaded, and are about to be moved to these paths.
+    /// The task has succeeded, and its outputs are about to be moved to these paths.
     Saving {
         /// The task.
         task: TaskId,

@@ -237,7 +237,7 @@ async fn an_item_whose_outputs_were_replaced_is_saved_again_and_still_counts() -
     let task = item.start(async || fixture.run()?.prepare().await).await?;
     item.done(&item.ended(task.wait().await)?, vec!["out.png".into()])?;
     item.outdated()?;
-    assert!(matches!(item.step(), Some(Step::Started { task: same, .. }) if same == *task.id()));
+    assert!(matches!(item.step(), Some(Step::Saving { task: same, .. }) if same == *task.id()));
     assert_eq!(batch.committed(&"0".parse()?), "0.3".parse()?);
     Ok(())
 }

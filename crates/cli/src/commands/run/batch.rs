@@ -367,6 +367,7 @@ impl Batch {
                 task
             }
             Some(Step::Saving { task, outputs, .. }) => {
+                ended.was_done = true;
                 own = outputs;
                 task
             }
@@ -401,6 +402,10 @@ impl Batch {
         ended.output = outcome.output.clone();
         ended.status = Status::NotSaved;
         self.note(&item, ended);
+        if !ended.was_done {
+            // The next start does not report the cost again.
+            item.saving(&outcome, own.clone())?;
+        }
         self.progress.lock().state(&file, "downloading");
         let names =
             TemplateVariables { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
