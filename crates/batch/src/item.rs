@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
+use crate::journal::stamp;
 use crate::{Journal, JournalError, Step};
 
 /// Longest time for which [`within_limits`] retries.
@@ -278,7 +279,8 @@ impl Item {
     pub fn done(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let output = outcome.output.clone();
-        self.end(Step::Done { task: outcome.task.clone(), cost, outputs, output })
+        let stamps = outputs.iter().map(|path| stamp(path)).collect();
+        self.end(Step::Done { task: outcome.task.clone(), cost, outputs, stamps, output })
     }
 
     /// Records that the item has no task, or that its task failed or was canceled: the item runs again at the

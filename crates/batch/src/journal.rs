@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::mem::discriminant;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use inferstore::types::{ModelId, TaskId};
 use inferstore::{Decimal, PreparedRun, json_problem};
@@ -62,6 +63,9 @@ pub enum Step {
         cost: String,
         /// Paths of the outputs.
         outputs: Vec<PathBuf>,
+        /// Size and modification time of each output. Empty in a journal of an earlier version.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stamps: Vec<String>,
         /// Output as the service returned it.
         #[serde(default)]
         output: Value,
@@ -97,6 +101,13 @@ impl Step {
             | Self::Done { task, .. } => Some(task),
             _ => None,
         }
+    }
+
+    /// Returns the saved outputs that nobody has changed since, by their sizes and modification times.
+    pub fn unchanged_outputs(&self) -> Vec<PathBuf> {
+        let Self::Done { outputs, stamps, .. } = self.last() else { return Vec::new() };
+        let unchanged = |(path, saved): (&PathBuf, &String)| (stamp(path) == *saved).then(|| path.clone());
+        outputs.iter().zip(stamps).filter_map(unchanged).collect()
     }
 
     /// Returns the cost of the task, or its maximum. `Some(None)`: the journal has no cost.
@@ -139,6 +150,13 @@ impl Step {
             _ => &[],
         }
     }
+}
+
+/// Returns the size and the modification time of a file.
+pub(crate) fn stamp(path: &Path) -> String {
+    let Ok(metadata) = std::fs::metadata(path) else { return String::new() };
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    format!("{} {}", metadata.len(), modified.unwrap_or_default().as_nanos())
 }
 
 /// Last step of each item, and the file of all steps.

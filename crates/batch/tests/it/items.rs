@@ -229,6 +229,22 @@ async fn a_budget_holds_across_starts_and_for_items_that_start_together() -> Res
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_output_that_was_edited_is_no_longer_one_of_the_item() -> Result {
+    let fixture = Fixture::new()?;
+    let _ = fixture.service.model("m").succeeds(json!("done"));
+    let [kept, edited] = ["kept.png", "edited.png"].map(|name| fixture.folder.path().join(name));
+    [&kept, &edited].into_iter().try_for_each(|path| std::fs::write(path, "saved"))?;
+    let item = fixture.batch()?.item("a");
+    let task = item.start(async || fixture.run()?.prepare().await).await?;
+    item.done(&item.ended(task.wait().await)?, vec![kept.clone(), edited.clone()])?;
+    drop(item);
+    std::fs::write(edited, "edited later")?;
+    let step = fixture.batch()?.item("a").step();
+    assert_eq!(step.map(|step| step.unchanged_outputs()), Some(vec![kept]));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_item_whose_outputs_were_replaced_is_saved_again_and_still_counts() -> Result {
     let fixture = Fixture::new()?;
     let _ = fixture.service.model("m").costs("0.3".parse()?).succeeds(json!("done"));

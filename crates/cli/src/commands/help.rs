@@ -95,8 +95,8 @@ Where -o PATH of `run`, `task wait`, `task show` and `task rerun` writes:
 What exists already:
   a file           is an error before anything is sent; --overwrite replaces it
   in a folder      stays, and the new file gets a number: a-2.png
-  in a batch       the output of a file that has changed since is replaced; every other file stays, and a line names
-                   both
+  in a batch       the output of a file that has changed since is replaced, unless the output was edited; every
+                   other file stays, and a line names both
 
 The status of a file in a batch, beside those of tasks:
   not_saved        the task succeeded, and its output is not here

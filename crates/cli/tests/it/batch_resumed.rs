@@ -262,6 +262,26 @@ fn the_output_of_a_file_that_has_changed_is_replaced() {
 }
 
 #[test]
+fn an_output_that_was_edited_stays_when_its_file_changes() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let output = local.cli.path("out/p001-haze-removal.png");
+    std::fs::write(&output, "edited").expect("it can be written");
+    for start in ["hazy.png", "p000.png"] {
+        std::fs::copy(local.cli.path(start), local.cli.path("p001.png")).expect("it can be copied");
+        let ended = local.cli.call(run);
+        let named =
+            "out/p001-haze-removal.png exists and stays; the new output is out/p001-haze-removal-2.png";
+        assert!(ended.code == exit::DONE && ended.stderr.contains(named), "{ended}");
+        assert_eq!(std::fs::read(&output).ok().as_deref(), Some(b"edited".as_slice()));
+    }
+    let outputs = names_in(&local.cli.folder.path().join("out"));
+    assert_eq!((outputs.len(), tasks(&local)), (4, 4), "the second one is replaced: {outputs:?}");
+}
+
+#[test]
 fn an_output_that_stays_beside_a_new_one_is_named() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);

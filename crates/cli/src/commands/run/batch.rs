@@ -353,7 +353,7 @@ impl Batch {
         // What an earlier start has begun to save.
         let mut own = Vec::new();
         let task = match step {
-            Some(Step::Done { task, cost, outputs, output }) => {
+            Some(Step::Done { task, cost, outputs, output, .. }) => {
                 ended.was_done = true;
                 if outputs.iter().all(|output| output.exists()) {
                     ended.status = Status::Success;
@@ -501,7 +501,8 @@ impl Batch {
         // No code of something that may be done again: the run is paid.
         let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
         let earlier: Vec<Item> = self.known.lock().outdated_by(key).map(|key| self.items.item(key)).collect();
-        let outdated: Vec<PathBuf> = earlier.iter().filter_map(Item::step).flat_map(outputs_of).collect();
+        let outdated: Vec<PathBuf> =
+            earlier.iter().filter_map(Item::step).flat_map(|step| step.unchanged_outputs()).collect();
         let named = |old: &Path, new: &Path| {
             let (old, new) = (relative_path(old, session), relative_path(new, session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
@@ -510,7 +511,9 @@ impl Batch {
         let outputs = delivery.destinations(&staged, &own, &outdated, named)?;
         item.saving(outcome, outputs.clone())?;
         for earlier in &earlier {
-            if earlier.step().is_some_and(|step| outputs_of(step).iter().any(|path| outputs.contains(path))) {
+            if let Some(Step::Done { outputs: old, .. }) = earlier.step()
+                && old.iter().any(|path| outputs.contains(path))
+            {
                 earlier.outdated()?;
             }
         }
@@ -550,13 +553,6 @@ impl Batch {
         let (Ok(balance), Ok(model)) = tokio::join!(client.balance(), model.get()) else { return false };
         let held: Decimal = [balance.balance, balance.free_balance].into_iter().flatten().sum();
         model.price.is_some_and(|price| held < price)
-    }
-}
-
-fn outputs_of(step: Step) -> Vec<PathBuf> {
-    match step {
-        Step::Done { outputs, .. } => outputs,
-        _ => Vec::new(),
     }
 }
 
