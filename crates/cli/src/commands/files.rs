@@ -31,7 +31,7 @@ pub(super) use list::all;
 pub(crate) enum Command {
     /// Upload files into a folder
     ///
-    /// A stored file of the same name stays, and the upload fails, unless --overwrite replaces it.
+    /// A stored file of the same name with other content stays, and the upload fails, unless --overwrite replaces it.
     Upload(upload::UploadArguments),
     /// List the files of a folder or of a pattern, newest first; without either, the folders
     #[command(visible_alias = "ls")]

@@ -116,6 +116,12 @@ fn an_upload_replaces_a_stored_file_only_if_it_is_told_to() {
     assert!(kept.stderr.contains("samples/a.txt is stored already"), "{kept}");
     assert!(kept.stderr.contains("--overwrite"), "{kept}");
     assert_eq!(stored(), "first");
+    write("first");
+    let again = cli.call("files upload samples a.txt -q");
+    assert_eq!((again.code, names(&again.stdout)), (exit::DONE, vec!["a.txt"]), "{again}");
+    write("tsrif");
+    assert_eq!(cli.call("files upload samples a.txt").code, exit::INPUT, "of the same size");
+    write("second");
     assert_eq!(cli.call("files upload samples a.txt --overwrite").code, exit::DONE);
     assert_eq!(stored(), "second");
     assert_eq!(cli.call("files upload covers a.txt").code, exit::DONE, "another folder");

@@ -128,7 +128,8 @@ impl Upload {
     }
 
     /// Sets whether the upload replaces a stored file of the same name. With `false`, a `HEAD` request finds such a
-    /// file, and the upload fails with [`FileErrorKind::AlreadyExists`]. Default: `true`.
+    /// file: with the same content and type, nothing is sent, and with others, the upload fails with
+    /// [`FileErrorKind::AlreadyExists`]. Default: `true`.
     pub fn overwrite(self, overwrite: bool) -> Self {
         Self { overwrite, ..self }
     }
@@ -173,6 +174,10 @@ pub(crate) async fn upload(
         debug_span!("inferstore", otel.name = operation, otel.kind = "client", operation, size = file.size);
     // Boxed, so that the futures of callers stay small.
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
+}
+
+fn content_length(response: &Response) -> Option<u64> {
+    response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Receives the future URL of a file.
@@ -230,8 +235,7 @@ impl Transfer<'_> {
         let attempt = Attempt { operation: "upload", number: 1 };
         let found = follow(self.core, Method::HEAD, &url, &|_| Ok(()), attempt);
         let Ok(Ok(found)) = timeout(self.core.timeouts.read, found).await else { return false };
-        let size = found.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
-        found.status().is_success() && size == Some(self.file.size)
+        found.status().is_success() && content_length(&found) == Some(self.file.size)
     }
 
     async fn presign(&self) -> Result<Target> {
@@ -243,24 +247,45 @@ impl Transfer<'_> {
         Ok(target)
     }
 
-    /// Fails if a `HEAD` request finds a file of this name. A store may respond with 403 if there is none.
-    async fn check_absent(&self, target: &Target, number: u32) -> Result<(), FileError> {
-        let Some(url) = files::web_url(&target.download_url) else { return Ok(()) };
-        let attempt = Attempt { operation: "upload", number };
-        let response = follow(self.core, Method::HEAD, &url, &|_| Ok(()), attempt).await?;
-        if response.status().is_success() {
-            let PresignRequest { folder, name, .. } = &self.request;
-            let message = format!("{folder}/{name} is stored already");
-            return Err(FileError::new(&self.file.label, FileErrorKind::AlreadyExists, message));
+    /// Returns true if the same content is stored under this name. Fails if another content is. A store may respond
+    /// with 403 if there is none.
+    async fn is_same_stored(&self, target: &Target, number: u32) -> Result<bool, FileError> {
+        let Some(url) = files::web_url(&target.download_url) else { return Ok(false) };
+        let read =
+            |method| follow(self.core, method, &url, &|_| Ok(()), Attempt { operation: "upload", number });
+        let found = read(Method::HEAD).await?;
+        if !found.status().is_success() {
+            let error = files::rejected(&self.file.label, found, &target.redactor).await;
+            return if error.kind == FileErrorKind::Transport { Err(error) } else { Ok(false) };
         }
-        let error = files::rejected(&self.file.label, response, &target.redactor).await;
-        if error.kind == FileErrorKind::Transport { Err(error) } else { Ok(()) }
+        let mime = found.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
+        let may_be_same = content_length(&found) == Some(self.file.size) && mime == Some(&self.file.mime);
+        if may_be_same && self.has_same_content(read(Method::GET).await?).await? {
+            return Ok(true);
+        }
+        let PresignRequest { folder, name, .. } = &self.request;
+        let message = format!("{folder}/{name} is stored already, with other content");
+        Err(FileError::new(&self.file.label, FileErrorKind::AlreadyExists, message))
+    }
+
+    async fn has_same_content(&self, mut stored: Response) -> Result<bool, FileError> {
+        let mut digest = Digest::new();
+        while digest.size <= self.file.size {
+            let chunk = files::within(&self.file.label, self.core.timeouts.transfer, stored.chunk()).await?;
+            match chunk {
+                Some(chunk) => digest.update(&chunk),
+                None => break,
+            }
+        }
+        Ok(digest.size == self.file.size && digest.id() == self.file.content_id)
     }
 
     /// Sends the whole file once.
     async fn send(&mut self, target: &Target, number: u32) -> Result<(), FileError> {
         if !self.is_checked {
-            self.check_absent(target, number).await?;
+            if self.is_same_stored(target, number).await? {
+                return Ok(());
+            }
             self.is_checked = true;
         }
         let (counter, mut sent) = watch::channel(0);
