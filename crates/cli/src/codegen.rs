@@ -241,6 +241,7 @@ fn is_spelled_as_text(descriptor: &Descriptor) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
