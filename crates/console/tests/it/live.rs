@@ -157,11 +157,8 @@ async fn a_cancel_whose_response_is_lost_is_not_called_without_effect() {
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
     let visitor = site.open().await;
     let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
-    let task = loop {
-        if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.pop() {
-            break task.task_id;
-        }
-    };
+    until("the task can be canceled", async || visitor.get(&run).await.body.contains("/cancel\"")).await;
+    let task = site.client.tasks().page(1, 0).await.expect("a page").records.remove(0).task_id;
     let cancel = format!("/tasks/{}/cancel", task.as_str());
     for (status, outcome) in
         [(500, "Whether the task is canceled is unknown: "), (400, "The cancel had no effect: ")]
