@@ -1,14 +1,8 @@
-//! JPEG encoder: baseline, chroma not subsampled, with the Huffman tables of the standard (ITU-T T.81, Annex K). Its
-//! loops over blocks of floats and bytes compile to vector instructions.
-
-use std::f32::consts::FRAC_1_SQRT_2;
+//! JPEG encoder: baseline, chroma not subsampled, with the Huffman tables of the standard (ITU-T T.81, Annex K).
 
 use multiversion::multiversion;
 
-/// Side of a block.
-const SIDE: usize = 8;
-
-type Block<Value> = [[Value; SIDE]; SIDE];
+use crate::cosine::{Blocks, COLUMNS, Factors, LANES, SIDE, ZIGZAG, factors};
 
 /// Quantization of luma and of chroma at quality 50.
 const QUANTIZATION: [[u8; 64]; 2] = [
@@ -23,46 +17,6 @@ const QUANTIZATION: [[u8; 64]; 2] = [
         99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
     ],
 ];
-
-/// Place of each coefficient in a block, in the order of the file.
-const ZIGZAG: [usize; 64] = [
-    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
-    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39,
-    46, 53, 60, 61, 54, 47, 55, 62, 63,
-];
-
-/// `ZIGZAG` for a transposed block, as `transform` leaves it.
-const TURNED_ZIGZAG: [usize; 64] = {
-    let mut turned = ZIGZAG;
-    let mut at = 0;
-    while at < turned.len() {
-        turned[at] = ZIGZAG[at] % SIDE * SIDE + ZIGZAG[at] / SIDE;
-        at += 1;
-    }
-    turned
-};
-
-/// Bits at the places of the file, for each row of a transposed block and each set of its columns.
-static ORDERED: [[u64; 256]; SIDE] = {
-    let mut ordered = [[0; 256]; SIDE];
-    let mut at = 0;
-    while at < TURNED_ZIGZAG.len() {
-        let [row, column] = [TURNED_ZIGZAG[at] / SIDE, TURNED_ZIGZAG[at] % SIDE];
-        let mut set = 0;
-        while set < 256 {
-            if set >> column & 1 == 1 {
-                ordered[row][set] |= 1 << at;
-            }
-            set += 1;
-        }
-        at += 1;
-    }
-    ordered
-};
-
-/// Factors by which `transform` exceeds the transform of the standard, per row and column.
-const EXCESS: [f32; SIDE] =
-    [1.0, 1.387_039_9, 1.306_563, 1.175_875_6, 1.0, 0.785_694_96, 0.541_196_1, 0.275_899_38];
 
 /// Huffman table: the number of codes of each length from 1, and the symbols of the codes in turn.
 struct Huffman {
@@ -138,8 +92,8 @@ pub(crate) struct Writer {
     width: usize,
     components: [Component; 3],
     bits: Bits,
-    /// Blocks of one line of them.
-    blocks: Vec<[Block<f32>; 3]>,
+    /// Luma and both chromas of a line of blocks.
+    planes: [Vec<u8>; 3],
 }
 
 impl Writer {
@@ -152,27 +106,32 @@ impl Writer {
             others: &CODES[1][kind],
             last: 0,
         });
-        let blocks = vec![[[[0.0; SIDE]; SIDE]; 3]; sides[0].div_ceil(SIDE)];
-        Self { width: sides[0], components, bits: Bits { file, waiting: 0, count: 0 }, blocks }
+        let planes = [(); 3].map(|()| vec![0; SIDE * sides[0]]);
+        Self { width: sides[0], components, bits: Bits { file, waiting: 0, count: 0 }, planes }
     }
 
     /// Writes the next rows: a multiple of eight, except for the last ones.
     pub(crate) fn write(&mut self, colors: &[u8]) {
-        let Self { width, components, bits, blocks } = self;
-        let height = colors.len() / (3 * *width);
-        let mut padded = Vec::new();
-        for top in (0..height).step_by(SIDE) {
-            for line in 0..SIDE {
-                let start = 3 * *width * (top + line).min(height - 1);
-                padded.clear();
-                padded.extend_from_slice(&colors[start..start + 3 * *width]);
-                while padded.len() < 3 * SIDE * blocks.len() {
-                    padded.extend_from_within(padded.len() - 3..);
-                }
-                convert_line(&padded, blocks, line);
-            }
-            transform(blocks.as_flattened_mut());
-            write_blocks(blocks, components, bits);
+        let mut planes = std::mem::take(&mut self.planes);
+        for colors in colors.chunks(3 * self.width * SIDE) {
+            let count = colors.len() / 3;
+            separate(colors, planes.each_mut().map(|plane| &mut plane[..count]));
+            self.write_planes(planes.each_ref().map(|plane| &plane[..count]));
+        }
+        self.planes = planes;
+    }
+
+    /// Writes the next rows, as many as `write` takes, from their luma and chromas (see `converted`).
+    pub(crate) fn write_planes(&mut self, planes: [&[u8]; 3]) {
+        let Self { width, components, bits, .. } = self;
+        let rows = planes[0].len() / *width;
+        for top in (0..rows).step_by(SIDE) {
+            let starts: [usize; SIDE] = std::array::from_fn(|line| *width * (top + line).min(rows - 1));
+            write_line(
+                planes.map(|plane| starts.map(|start| &plane[start..start + *width])),
+                components,
+                bits,
+            );
         }
     }
 
@@ -183,54 +142,61 @@ impl Writer {
     }
 }
 
-/// Writes a line of the blocks of luma and both chromas, each around 0.
+/// Returns luma and both chromas of a color, each from 0 to 255 in steps of a 256th.
+#[inline(always)]
+pub(crate) fn converted(color: [u8; 3]) -> [u16; 3] {
+    /// Half a step too little, on average, for each of the products below.
+    const LOST: u16 = 1;
+    let [red, green, blue] = color.map(|value| u16::from(value) << 8);
+    let luma = share(red, 0.299).wrapping_add(share(green, 0.587)).wrapping_add(share(blue, 0.114));
+    let blue_chroma = (blue >> 1).wrapping_sub(share(red, 0.168_736)).wrapping_sub(share(green, 0.331_264));
+    let red_chroma = (red >> 1).wrapping_sub(share(green, 0.418_688)).wrapping_sub(share(blue, 0.081_312));
+    let chroma = |chroma: u16| chroma.wrapping_add((128 << 8) - LOST);
+    [luma.wrapping_add(LOST), chroma(blue_chroma), chroma(red_chroma)]
+}
+
+#[inline(always)]
+fn share(value: u16, share: f32) -> u16 {
+    ((u32::from(value) * (share * 65_536.0).round() as u32) >> 16) as u16
+}
+
+/// Writes luma and both chromas of colors.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
-fn convert_line(pixels: &[u8], blocks: &mut [[Block<f32>; 3]], line: usize) {
-    /// Blocks whose colors are separated at once.
-    const COUNT: usize = 8;
-    let mut colors = [[0.0_f32; COUNT * SIDE]; 3];
-    for (pixels, blocks) in pixels.chunks(3 * SIDE * COUNT).zip(blocks.chunks_mut(COUNT)) {
-        let [luma, blue_chroma, red_chroma] = &mut colors;
-        let places = luma.iter_mut().zip(blue_chroma).zip(red_chroma);
-        for (&[red, green, blue], ((luma, blue_chroma), red_chroma)) in
-            pixels.as_chunks::<3>().0.iter().zip(places)
-        {
-            let [red, green, blue] = [red, green, blue].map(f32::from);
-            *luma = 0.299 * red + 0.587 * green + 0.114 * blue - 128.0;
-            *blue_chroma = -0.168_735_9 * red - 0.331_264_1 * green + 0.5 * blue;
-            *red_chroma = 0.5 * red - 0.418_687_6 * green - 0.081_312_4 * blue;
+fn separate(colors: &[u8], planes: [&mut [u8]; 3]) {
+    let [luma, blue_chroma, red_chroma] = planes;
+    let places = luma.iter_mut().zip(blue_chroma).zip(red_chroma);
+    let colors = colors.as_chunks::<3>().0;
+    for (&[red, green, blue], ((luma, blue_chroma), red_chroma)) in colors.iter().zip(places) {
+        [*luma, *blue_chroma, *red_chroma] =
+            converted([red, green, blue]).map(|value| (value.wrapping_add(128) >> 8) as u8);
+    }
+}
+
+/// Writes a line of blocks from its rows of luma and of both chromas.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
+fn write_line(rows: [[&[u8]; SIDE]; 3], components: &mut [Component; 3], bits: &mut Bits) {
+    let width = rows[0][0].len();
+    // A local copy stays in registers.
+    let mut local = std::mem::take(bits);
+    let mut blocks = [const { Blocks::new() }; 3];
+    for left in (0..width).step_by(COLUMNS) {
+        for ((rows, component), blocks) in rows.iter().zip(&*components).zip(&mut blocks) {
+            blocks.fill(rows, left, &component.factors);
         }
-        for (channel, values) in colors.iter().enumerate() {
-            for (block, values) in blocks.iter_mut().zip(values.as_chunks::<SIDE>().0) {
-                block[channel][line] = *values;
+        let count = (width - left).div_ceil(SIDE).min(LANES);
+        for lane in 0..count {
+            for (component, blocks) in components.iter_mut().zip(&blocks) {
+                component.write(blocks, lane, &mut local);
             }
         }
     }
+    *bits = local;
 }
 
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
-fn write_blocks(blocks: &[[Block<f32>; 3]], components: &mut [Component; 3], bits: &mut Bits) {
-    for block in blocks {
-        for (component, block) in components.iter_mut().zip(block) {
-            component.write(block, bits);
-        }
-    }
-}
-
-/// Returns the quantization step at a quality from 50.
+/// Returns the quantization step at a quality from 50 to 99.
 fn scaled(step: u8, quality: u8) -> u8 {
-    let percent = 200 - 2 * u16::from(quality.clamp(50, 100));
+    let percent = 200 - 2 * u16::from(quality.clamp(50, 99));
     ((u16::from(step) * percent + 50) / 100).clamp(1, 255) as u8
-}
-
-/// Returns the factor from each result of `transform` to its quantized coefficient.
-fn factors(table: &[u8; 64]) -> Block<f32> {
-    std::array::from_fn(|column| {
-        std::array::from_fn(|row| {
-            let step = f32::from(table[row * SIDE + column]);
-            1.0 / (step * EXCESS[row] * EXCESS[column] * SIDE as f32)
-        })
-    })
 }
 
 /// Writes everything before the coefficients.
@@ -265,65 +231,9 @@ fn write_segment(file: &mut Vec<u8>, marker: u8, content: &[u8]) {
     file.extend_from_slice(content);
 }
 
-/// Replaces each block by its cosine transform, transposed, with each result too large by `EXCESS` (Arai, Agui and
-/// Nakajima, 1988). Each step has a loop of its own, because the compiler does not vectorize them together.
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
-fn transform(blocks: &mut [Block<f32>]) {
-    // As many as fit into the cache.
-    for blocks in blocks.chunks_mut(64) {
-        blocks.iter_mut().for_each(|block| *block = columns_transformed(block));
-        blocks.iter_mut().for_each(|block| *block = transposed(block));
-        blocks.iter_mut().for_each(|block| *block = columns_transformed(block));
-    }
-}
-
-#[inline(always)]
-fn transposed(block: &Block<f32>) -> Block<f32> {
-    std::array::from_fn(|y| std::array::from_fn(|x| block[x][y]))
-}
-
-#[inline(always)]
-fn columns_transformed(block: &Block<f32>) -> Block<f32> {
-    let [a, b, c, d] = [0, 1, 2, 3].map(|y| sum(&block[y], &block[SIDE - 1 - y]));
-    let [h, g, f, e] = [0, 1, 2, 3].map(|y| difference(&block[y], &block[SIDE - 1 - y]));
-    let (outer, inner) = (sum(&a, &d), sum(&b, &c));
-    let (off, half) = (difference(&a, &d), difference(&b, &c));
-    let turned = product(&sum(&half, &off), FRAC_1_SQRT_2);
-    let (low, middle, high) = (sum(&e, &f), product(&sum(&f, &g), FRAC_1_SQRT_2), sum(&g, &h));
-    let shared = product(&difference(&low, &high), 0.382_683_43);
-    let low = sum(&product(&low, 0.541_196_1), &shared);
-    let high = sum(&product(&high, 1.306_563), &shared);
-    let (plus, minus) = (sum(&h, &middle), difference(&h, &middle));
-    [
-        sum(&outer, &inner),
-        sum(&plus, &high),
-        sum(&off, &turned),
-        difference(&minus, &low),
-        difference(&outer, &inner),
-        sum(&minus, &low),
-        difference(&off, &turned),
-        difference(&plus, &high),
-    ]
-}
-
-#[inline(always)]
-fn sum(one: &[f32; SIDE], other: &[f32; SIDE]) -> [f32; SIDE] {
-    std::array::from_fn(|at| one[at] + other[at])
-}
-
-#[inline(always)]
-fn difference(one: &[f32; SIDE], other: &[f32; SIDE]) -> [f32; SIDE] {
-    std::array::from_fn(|at| one[at] - other[at])
-}
-
-#[inline(always)]
-fn product(values: &[f32; SIDE], factor: f32) -> [f32; SIDE] {
-    values.map(|value| value * factor)
-}
-
 /// Luma or chroma.
 struct Component {
-    factors: Block<f32>,
+    factors: Factors,
     constants: &'static Codes,
     others: &'static Codes,
     /// Constant term of the block before.
@@ -332,14 +242,14 @@ struct Component {
 
 impl Component {
     #[inline(always)]
-    fn write(&mut self, block: &Block<f32>, bits: &mut Bits) {
+    fn write(&mut self, blocks: &Blocks, lane: usize, bits: &mut Bits) {
         const END: usize = 0x00;
         const SIXTEEN_ZEROS: usize = 0xf0;
-        let quantized = self.quantized(block);
-        let constant = quantized[0];
+        let constant = blocks.quantized[0][lane];
         bits.write_number(constant - self.last, 0, self.constants);
         self.last = constant;
-        let mut places = nonzero_places(&quantized) & !1;
+        let nonzero = |part: usize| u64::from(blocks.nonzero[part][lane]) << (16 * part);
+        let mut places = (nonzero(0) | nonzero(1) | nonzero(2) | nonzero(3)) & !1;
         let mut before = 0;
         while places != 0 {
             let place = places.trailing_zeros() as usize % 64;
@@ -349,41 +259,17 @@ impl Component {
                 bits.write_symbol(SIXTEEN_ZEROS, self.others);
                 run -= 16;
             }
-            bits.write_number(quantized[TURNED_ZIGZAG[place]], run, self.others);
+            bits.write_number(blocks.quantized[place][lane], run, self.others);
             before = place;
         }
         if before < 63 {
             bits.write_symbol(END, self.others);
         }
     }
-
-    #[inline(always)]
-    fn quantized(&self, block: &Block<f32>) -> [i16; 64] {
-        /// Added to a number, rounds it: its fraction is beyond the 24 bits of a sum of this size.
-        const ROUNDER: f32 = (3 << 22) as f32;
-        let mut quantized = [0; 64];
-        let values = block.as_flattened().iter().zip(self.factors.as_flattened());
-        for (quantized, (value, factor)) in quantized.iter_mut().zip(values) {
-            *quantized = (value * factor + ROUNDER).to_bits() as i16;
-        }
-        quantized
-    }
-}
-
-/// Returns a bit for each coefficient that is not zero, in the order of the file.
-#[inline(always)]
-fn nonzero_places(quantized: &[i16; 64]) -> u64 {
-    /// Moves the lowest bit of each byte into the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let mut places = 0;
-    for (row, ordered) in quantized.as_chunks::<SIDE>().0.iter().zip(&ORDERED) {
-        let flags = u64::from_le_bytes(row.map(|value| u8::from(value != 0)));
-        places |= ordered[(flags.wrapping_mul(GATHER) >> 56) as usize];
-    }
-    places
 }
 
 /// Bits of the coefficients, written as whole bytes.
+#[derive(Default)]
 struct Bits {
     file: Vec<u8>,
     /// Bits that wait, in the lower part.

@@ -20,6 +20,7 @@ mod color_extraction;
 mod color_harmonization;
 mod color_model;
 mod container;
+mod cosine;
 mod cutout;
 mod decode;
 mod draw;
