@@ -194,9 +194,11 @@ impl PlacedStump {
             let sums = part.lanes(sums, at);
             values = std::array::from_fn(|lane| values[lane] + part.weight * sums[lane] as f32);
         }
+        // A choice between floats would be compiled to one for each lane.
+        let [below, above] = [self.below, self.above].map(f32::to_bits);
         *votes = std::array::from_fn(|lane| {
-            let is_below = values[lane] < self.threshold * contrast[lane];
-            votes[lane] + if is_below { self.below } else { self.above }
+            let is_below = u32::from(values[lane] < self.threshold * contrast[lane]).wrapping_neg();
+            votes[lane] + f32::from_bits(below & is_below | above & !is_below)
         });
     }
 }
