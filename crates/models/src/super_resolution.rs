@@ -6,7 +6,7 @@ use multiversion::multiversion;
 use crate::memory::Need;
 use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
-use crate::tile::{Columns, MARGIN, STEPS, Tile, doubled};
+use crate::tile::{Channels, Columns, MARGIN, STEPS, Tile, doubled};
 use crate::{Error, Inputs, Limits};
 
 /// The output has four times as many pixels as the input.
@@ -24,7 +24,7 @@ pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution", need: NEED
 
 fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     let small = Picture::read(inputs, "input_image", NEED, limits)?;
-    let large = doubled(small, HALO, limits, |tiles| tiles.each_ref().map(upscaled))?;
+    let large = doubled(small, HALO, limits, Channels::Colors, |tiles, _| tiles.each_ref().map(upscaled))?;
     Ok(vec![("output_image", large)])
 }
 

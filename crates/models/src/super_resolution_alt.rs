@@ -6,7 +6,7 @@ use multiversion::multiversion;
 use crate::memory::Need;
 use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
-use crate::tile::{Columns, STEPS, Tile, doubled};
+use crate::tile::{Channels, Columns, STEPS, Tile, doubled};
 use crate::{Error, Inputs, Limits};
 
 /// The output has four times as many pixels as the input.
@@ -20,103 +20,120 @@ pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution-alt", need: 
 
 fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     let small = Picture::read(inputs, "input_image", NEED, limits)?;
-    let large = doubled(small, HALO, limits, upscaled)?;
+    let large = doubled(small, HALO, limits, Channels::Luma, upscaled)?;
     Ok(vec![("output_image", large)])
 }
 
-/// Doubles the colors, along the edges of their luma.
-fn upscaled(colors: &[Tile; 3]) -> [Columns; 3] {
-    let (width, height) = (colors[0].width, colors[0].height);
-    let mut luma = Tile::new(width, height);
-    for y in 0..height {
-        write_luma(colors.each_ref().map(|color| color.row(y as isize, 0)), luma.row_mut(y));
-    }
-    luma.pad();
-    let [red, green, blue] = colors;
-    let sources = [&luma, red, green, blue];
+/// Doubles the channels, along the edges of their luma.
+fn upscaled(channels: &[Tile; 3], kind: Channels) -> [Columns; 3] {
+    let (width, height) = (channels[0].width, channels[0].height);
+    let luma = (kind == Channels::Colors).then(|| luma(channels));
+    // The first one is luma.
+    let sources: Vec<&Tile> = luma.iter().chain(channels).collect();
     // First the pixels between four source pixels, along a diagonal; then the rest, which now have four neighbors, along
     // a row or a column.
-    let mut centers = [(); 4].map(|()| Tile::new(width, height));
+    let mut centers: Vec<Tile> = sources.iter().map(|_| Tile::new(width, height)).collect();
     let mut shares = vec![0; width];
     for y in 0..height {
-        write_shares(rising(&luma, y), falling(&luma, y), &mut shares);
+        let lines = [RISING, FALLING].map(|direction| direction.lines(sources[0], sources[0], y));
+        write_shares(lines, &mut shares);
         for (source, center) in sources.iter().zip(&mut centers) {
-            let [one, other] = [rising(source, y).line, falling(source, y).line];
-            write_along(one, other, &shares, center.row_mut(y));
+            write_along([RISING.line(source, y), FALLING.line(source, y)], &shares, center.row_mut(y));
         }
     }
     centers.iter_mut().for_each(Tile::pad);
-    let [center_luma, center_colors @ ..] = &centers;
+    let (luma, center_luma) = (sources[0], &centers[0]);
+    let centers = &centers[centers.len() - channels.len()..];
     let mut large = [(); 3].map(|()| Columns::new(width, 2 * height));
     for y in 0..height {
-        write_shares(beside_across(&luma, center_luma, y), beside_down(&luma, center_luma, y), &mut shares);
-        for ((source, center), large) in colors.iter().zip(center_colors).zip(&mut large) {
+        let lines = [BESIDE_ACROSS.lines(luma, center_luma, y), BESIDE_DOWN.lines(center_luma, luma, y)];
+        write_shares(lines, &mut shares);
+        for ((source, center), large) in channels.iter().zip(centers).zip(&mut large) {
             large.even.row_mut(2 * y).copy_from_slice(source.row(y as isize, 0));
             large.odd.row_mut(2 * y + 1).copy_from_slice(center.row(y as isize, 0));
-            let [one, other] = [beside_across(source, center, y).line, beside_down(source, center, y).line];
-            write_along(one, other, &shares, large.odd.row_mut(2 * y));
+            let lines = [BESIDE_ACROSS.line(source, y), BESIDE_DOWN.line(center, y)];
+            write_along(lines, &shares, large.odd.row_mut(2 * y));
         }
-        write_shares(below_across(&luma, center_luma, y), below_down(&luma, center_luma, y), &mut shares);
-        for ((source, center), large) in colors.iter().zip(center_colors).zip(&mut large) {
-            let [one, other] = [below_across(source, center, y).line, below_down(source, center, y).line];
-            write_along(one, other, &shares, large.even.row_mut(2 * y + 1));
+        let lines = [BELOW_ACROSS.lines(center_luma, luma, y), BELOW_DOWN.lines(luma, center_luma, y)];
+        write_shares(lines, &mut shares);
+        for ((source, center), large) in channels.iter().zip(centers).zip(&mut large) {
+            let lines = [BELOW_ACROSS.line(center, y), BELOW_DOWN.line(source, y)];
+            write_along(lines, &shares, large.even.row_mut(2 * y + 1));
         }
     }
     large
 }
 
-/// Lines through and beside each new pixel of a row, in one direction. Each is a row of known pixels, which is moved.
+fn luma(colors: &[Tile; 3]) -> Tile {
+    let mut luma = Tile::new(colors[0].width, colors[0].height);
+    for y in 0..luma.height {
+        write_luma(colors.each_ref().map(|color| color.row(y as isize, 0)), luma.row_mut(y));
+    }
+    luma.pad();
+    luma
+}
+
+/// Direction through a new pixel: known pixels, to the right of and below that with the same number.
+struct Direction {
+    /// On the line through the new pixel: two before it, and two behind it.
+    line: [(isize, isize); 4],
+    /// On the parallel lines at both sides, among the other known pixels where there are two kinds.
+    beside: [[(isize, isize); 3]; 2],
+}
+
+/// Diagonals through the center right of and below each pixel.
+const FALLING: Direction = Direction {
+    line: [(-1, -1), (0, 0), (1, 1), (2, 2)],
+    beside: [[(-1, 0), (0, 1), (1, 2)], [(0, -1), (1, 0), (2, 1)]],
+};
+const RISING: Direction = Direction {
+    line: [(-1, 2), (0, 1), (1, 0), (2, -1)],
+    beside: [[(0, 2), (1, 1), (2, 0)], [(-1, 1), (0, 0), (1, -1)]],
+};
+
+/// The row of source pixels and the column of centers through the new pixel right of each pixel.
+const BESIDE_ACROSS: Direction = Direction {
+    line: [(-1, 0), (0, 0), (1, 0), (2, 0)],
+    beside: [[(-1, -1), (0, -1), (1, -1)], [(-1, 0), (0, 0), (1, 0)]],
+};
+const BESIDE_DOWN: Direction = Direction {
+    line: [(0, -2), (0, -1), (0, 0), (0, 1)],
+    beside: [[(0, -1), (0, 0), (0, 1)], [(1, -1), (1, 0), (1, 1)]],
+};
+
+/// The row of centers and the column of source pixels through the new pixel below each pixel.
+const BELOW_ACROSS: Direction = Direction {
+    line: [(-2, 0), (-1, 0), (0, 0), (1, 0)],
+    beside: [[(-1, 0), (0, 0), (1, 0)], [(-1, 1), (0, 1), (1, 1)]],
+};
+const BELOW_DOWN: Direction = Direction {
+    line: [(0, -1), (0, 0), (0, 1), (0, 2)],
+    beside: [[(-1, -1), (-1, 0), (-1, 1)], [(0, -1), (0, 0), (0, 1)]],
+};
+
+impl Direction {
+    /// Returns the pixels on the lines through the new pixels of a row.
+    #[inline(always)]
+    fn line<'a>(&self, tile: &'a Tile, y: usize) -> [&'a [i16]; 4] {
+        rows(tile, y, self.line)
+    }
+
+    #[inline(always)]
+    fn lines<'a>(&self, on: &'a Tile, beside: &'a Tile, y: usize) -> Lines<'a> {
+        Lines { line: self.line(on, y), beside: self.beside.map(|offsets| rows(beside, y, offsets)) }
+    }
+}
+
+/// Returns a row, moved by each of the offsets.
+#[inline(always)]
+fn rows<const COUNT: usize>(tile: &Tile, y: usize, offsets: [(isize, isize); COUNT]) -> [&[i16]; COUNT] {
+    offsets.map(|(aside, down)| tile.row(y as isize + down, aside))
+}
+
+/// Known pixels on the line through each new pixel of a row, and on the parallel lines.
 struct Lines<'a> {
-    /// Known pixels on the line: two before the new one, and two behind it.
     line: [&'a [i16]; 4],
-    /// Known pixels on the parallel lines at both sides.
     beside: [[&'a [i16]; 3]; 2],
-}
-
-/// Returns the falling diagonals through the center right of and below each pixel of a row.
-fn falling(source: &Tile, y: usize) -> Lines<'_> {
-    let at = |aside: isize, down: isize| source.row(y as isize + down, aside);
-    Lines {
-        line: [at(-1, -1), at(0, 0), at(1, 1), at(2, 2)],
-        beside: [[at(-1, 0), at(0, 1), at(1, 2)], [at(0, -1), at(1, 0), at(2, 1)]],
-    }
-}
-
-/// Returns the rising diagonals through the same centers.
-fn rising(source: &Tile, y: usize) -> Lines<'_> {
-    let at = |aside: isize, down: isize| source.row(y as isize + down, aside);
-    Lines {
-        line: [at(-1, 2), at(0, 1), at(1, 0), at(2, -1)],
-        beside: [[at(0, 2), at(1, 1), at(2, 0)], [at(-1, 1), at(0, 0), at(1, -1)]],
-    }
-}
-
-/// Returns the rows through the new pixel right of each pixel of a row.
-fn beside_across<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
-    let y = y as isize;
-    let beside = |y: isize| [-1, 0, 1].map(|aside| center.row(y, aside));
-    Lines { line: [-1, 0, 1, 2].map(|aside| source.row(y, aside)), beside: [beside(y - 1), beside(y)] }
-}
-
-/// Returns the columns through the new pixel right of each pixel of a row.
-fn beside_down<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
-    let y = y as isize;
-    let beside = |aside: isize| [-1, 0, 1].map(|down| source.row(y + down, aside));
-    Lines { line: [-2, -1, 0, 1].map(|down| center.row(y + down, 0)), beside: [beside(0), beside(1)] }
-}
-
-/// Returns the rows through the new pixel below each pixel of a row.
-fn below_across<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
-    let y = y as isize;
-    let beside = |y: isize| [-1, 0, 1].map(|aside| source.row(y, aside));
-    Lines { line: [-2, -1, 0, 1].map(|aside| center.row(y, aside)), beside: [beside(y), beside(y + 1)] }
-}
-
-/// Returns the columns through the new pixel below each pixel of a row.
-fn below_down<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
-    let y = y as isize;
-    let beside = |aside: isize| [-1, 0, 1].map(|down| center.row(y + down, aside));
-    Lines { line: [-1, 0, 1, 2].map(|down| source.row(y + down, 0)), beside: [beside(-1), beside(0)] }
 }
 
 #[multiversion(targets("x86_64+avx2"))]
@@ -129,9 +146,9 @@ fn write_luma([red, green, blue]: [&[i16]; 3], luma: &mut [i16]) {
 /// Writes twice the share of the second direction: all where the first one varies clearly more, which crosses an edge,
 /// and half where neither does.
 #[multiversion(targets("x86_64+avx2"))]
-fn write_shares<'a>(one: Lines<'a>, other: Lines<'a>, shares: &mut [i16]) {
+fn write_shares<'a>(lines: [Lines<'a>; 2], shares: &mut [i16]) {
     let length = shares.len();
-    let (one, other) = (one.cut(length), other.cut(length));
+    let [one, other] = lines.map(|lines| lines.cut(length));
     for (x, share) in shares.iter_mut().enumerate() {
         let (one, other) = (one.variation(x), other.variation(x));
         *share = 1 + i16::from(one > more(other)) - i16::from(other > more(one));
@@ -147,12 +164,8 @@ fn more(value: i16) -> i16 {
 impl Lines<'_> {
     #[inline(always)]
     fn cut(&self, length: usize) -> Self {
-        let [a, b, c, d] = self.line;
-        let [[e, f, g], [h, i, j]] = self.beside;
-        Lines {
-            line: [&a[..length], &b[..length], &c[..length], &d[..length]],
-            beside: [[&e[..length], &f[..length], &g[..length]], [&h[..length], &i[..length], &j[..length]]],
-        }
+        let beside = self.beside.map(|line| line.map(|row| &row[..length]));
+        Self { line: self.line.map(|row| &row[..length]), beside }
     }
 
     /// Returns the variation along the line through a new pixel and along the parallel lines beside it.
@@ -174,12 +187,9 @@ fn change(from: i16, to: i16) -> i16 {
 
 /// Writes the cubic interpolation along two lines, in these shares.
 #[multiversion(targets("x86_64+avx2"))]
-fn write_along(one: [&[i16]; 4], other: [&[i16]; 4], shares: &[i16], into: &mut [i16]) {
+fn write_along(lines: [[&[i16]; 4]; 2], shares: &[i16], into: &mut [i16]) {
     let length = into.len();
-    let [a, b, c, d] = one;
-    let (a, b, c, d) = (&a[..length], &b[..length], &c[..length], &d[..length]);
-    let [e, f, g, h] = other;
-    let (e, f, g, h) = (&e[..length], &f[..length], &g[..length], &h[..length]);
+    let [[a, b, c, d], [e, f, g, h]] = lines.map(|line| line.map(|row| &row[..length]));
     let shares = &shares[..length];
     for x in 0..length {
         let one = cubic(a[x], b[x], c[x], d[x]);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use multiversion::multiversion;
 
 use crate::encode::Bands;
+use crate::jpeg;
 use crate::picture::{self, Picture};
 use crate::plane::clamp;
 use crate::{Error, Limits, Output};
@@ -73,71 +74,117 @@ impl Columns {
     }
 }
 
+/// What the three channels of a picture are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Channels {
+    /// Red, green and blue.
+    Colors,
+    /// Luma and both chromas, as a JPEG has them.
+    Luma,
+}
+
 /// Returns the file of a picture of twice the width and height. `upscale` gets tiles with up to `halo` more pixels at
-/// each side.
+/// each side. The channels of a JPEG are `jpeg_channels`; those of other files are colors.
 pub(crate) fn doubled(
     mut small: Picture,
     halo: usize,
     limits: &Limits,
-    upscale: impl Fn(&[Tile; 3]) -> [Columns; 3],
+    jpeg_channels: Channels,
+    upscale: impl Fn(&[Tile; 3], Channels) -> [Columns; 3],
 ) -> Result<Output, Error> {
-    const SIDES: (usize, usize) = (256, 128);
+    const SIDES: (usize, usize) = (512, 64);
     let size = (2 * small.width, 2 * small.height);
     let resized =
         |alpha: Vec<u8>| picture::resized_bytes::<1>(&alpha, (small.width, small.height), size, limits);
     let alpha = small.alpha.take().map(resized).transpose()?;
     let mut file = Bands::new(size, alpha, std::mem::take(&mut small.form));
+    let channels = if matches!(file, Bands::Jpeg(_)) { jpeg_channels } else { Channels::Colors };
     let mut band = vec![0; 3 * size.0 * size.1.min(2 * SIDES.1)];
     for top in (0..small.height).step_by(SIDES.1) {
+        let lines = size.1.min(2 * (top + SIDES.1)) - 2 * top;
+        let band = &mut band[..3 * size.0 * lines];
         for left in (0..small.width).step_by(SIDES.0) {
             limits.check_time()?;
             let (right, bottom) = ((left + SIDES.0).min(small.width), (top + SIDES.1).min(small.height));
             let columns = left.saturating_sub(halo)..(right + halo).min(small.width);
             let rows = top.saturating_sub(halo)..(bottom + halo).min(small.height);
             let (first_column, first_row) = (columns.start, rows.start);
-            let large = upscale(&tiles(&small, columns, rows));
+            let large = upscale(&tiles(&small, columns, rows, channels), channels);
             for y in 2 * top..2 * bottom {
                 let kept = |tile: &Tile| -> Range<usize> {
                     let start = (y - 2 * first_row) * tile.stride() + MARGIN + left - first_column;
                     start..start + right - left
                 };
-                let [red, green, blue] = &large;
-                let line = [&red.even, &green.even, &blue.even, &red.odd, &green.odd, &blue.odd]
-                    .map(|tile| &tile.values[kept(tile)]);
-                pack(line, &mut band[3 * ((y - 2 * top) * size.0 + 2 * left)..][..6 * (right - left)]);
+                let line = large
+                    .each_ref()
+                    .map(|channel| [&channel.even, &channel.odd].map(|tile| &tile.values[kept(tile)]));
+                let start = (y - 2 * top) * size.0 + 2 * left;
+                let count = 2 * (right - left);
+                match channels {
+                    Channels::Colors => pack(line, &mut band[3 * start..][..3 * count]),
+                    Channels::Luma => {
+                        for (columns, plane) in line.into_iter().zip(band.chunks_exact_mut(size.0 * lines)) {
+                            pack_channel(columns, &mut plane[start..][..count]);
+                        }
+                    }
+                }
             }
         }
-        let rows = size.1.min(2 * (top + SIDES.1)) - 2 * top;
-        file.write(&band[..3 * size.0 * rows]);
+        match (&mut file, channels) {
+            (Bands::Jpeg(writer), Channels::Luma) => {
+                writer.write_planes(
+                    [0, 1, 2].map(|channel| &band[channel * size.0 * lines..][..size.0 * lines]),
+                );
+            }
+            _ => file.write(band),
+        }
     }
     file.into_file()
 }
 
 /// Returns a part of a picture.
-fn tiles(picture: &Picture, columns: Range<usize>, rows: Range<usize>) -> [Tile; 3] {
+fn tiles(picture: &Picture, columns: Range<usize>, rows: Range<usize>, channels: Channels) -> [Tile; 3] {
     let mut tiles = [(); 3].map(|()| Tile::new(columns.len(), rows.len()));
-    for (channel, tile) in tiles.iter_mut().enumerate() {
-        for (y, from) in rows.clone().enumerate() {
-            let pixels = &picture.row(from).as_chunks::<3>().0[columns.clone()];
-            for (value, pixel) in tile.row_mut(y).iter_mut().zip(pixels) {
-                *value = i16::from(pixel[channel]) * STEPS;
-            }
+    for (y, from) in rows.enumerate() {
+        let pixels = &picture.row(from).as_chunks::<3>().0[columns.clone()];
+        let row = tiles.each_mut().map(|tile| tile.row_mut(y));
+        match channels {
+            Channels::Colors => write_colors(pixels, row),
+            Channels::Luma => write_luma(pixels, row),
         }
-        tile.pad();
     }
+    tiles.iter_mut().for_each(Tile::pad);
     tiles
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn write_colors(pixels: &[[u8; 3]], [reds, greens, blues]: [&mut [i16]; 3]) {
+    let places = reds.iter_mut().zip(greens).zip(blues);
+    for (&[r, g, b], ((red, green), blue)) in pixels.iter().zip(places) {
+        [*red, *green, *blue] = [r, g, b].map(|value| i16::from(value) * STEPS);
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn write_luma(pixels: &[[u8; 3]], [lumas, blue_chromas, red_chromas]: [&mut [i16]; 3]) {
+    let places = lumas.iter_mut().zip(blue_chromas).zip(red_chromas);
+    for (&[red, green, blue], ((luma, blue_chroma), red_chroma)) in pixels.iter().zip(places) {
+        [*luma, *blue_chroma, *red_chroma] =
+            jpeg::converted([red, green, blue]).map(|value| (value.wrapping_add(8) >> 4) as i16);
+    }
 }
 
 /// Writes the bytes of a line from the colors of its even and of its odd columns.
 #[multiversion(targets("x86_64+avx2"))]
-fn pack(line: [&[i16]; 6], bytes: &mut [u8]) {
+fn pack([red, green, blue]: [[&[i16]; 2]; 3], bytes: &mut [u8]) {
     const PART: usize = 64;
+    let line = [red[0], green[0], blue[0], red[1], green[1], blue[1]];
     let mut narrow = [[0_u8; PART]; 6];
     for (number, bytes) in bytes.chunks_mut(6 * PART).enumerate() {
         let count = bytes.len() / 6;
         for (narrow, values) in narrow.iter_mut().zip(line) {
             for (byte, value) in narrow.iter_mut().zip(&values[number * PART..][..count]) {
-                *byte = (value.wrapping_add(STEPS / 2) >> STEPS.trailing_zeros()).clamp(0, 255) as u8;
+                *byte = rounded(*value);
             }
         }
         let [a, b, c, d, e, f] = &narrow;
@@ -145,4 +192,17 @@ fn pack(line: [&[i16]; 6], bytes: &mut [u8]) {
             *pair = [a[at], b[at], c[at], d[at], e[at], f[at]];
         }
     }
+}
+
+/// Writes the bytes of a line of one channel from its even and its odd columns.
+#[multiversion(targets("x86_64+avx2"))]
+fn pack_channel([even, odd]: [&[i16]; 2], bytes: &mut [u8]) {
+    for (pair, (even, odd)) in bytes.as_chunks_mut().0.iter_mut().zip(even.iter().zip(odd)) {
+        *pair = [rounded(*even), rounded(*odd)];
+    }
+}
+
+#[inline(always)]
+fn rounded(value: i16) -> u8 {
+    (value.wrapping_add(STEPS / 2) >> STEPS.trailing_zeros()).clamp(0, 255) as u8
 }

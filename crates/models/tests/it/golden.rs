@@ -8,12 +8,12 @@ use std::{env, fs};
 
 use image::codecs::gif::{GifDecoder, GifEncoder};
 use image::imageops::FilterType;
-use image::{AnimationDecoder, Delay, DynamicImage, Frame};
+use image::{AnimationDecoder, Delay, DynamicImage, Frame, ImageFormat};
 
 use inferstore_models::{Input, Limits};
 
 use crate::scenes;
-use crate::support::{file, png, run, run_file};
+use crate::support::{encoded, file, png, run, run_file};
 
 /// Tolerance in steps of 255: on average, and for single pixels. Processors and library versions round
 /// differently, which may move a line by a pixel.
@@ -257,6 +257,23 @@ fn super_resolution_alt_keeps_given_pixels_and_smooth_edges() {
     check("super-resolution-alt", &result);
     let result = result.to_rgb8();
     assert!(small.enumerate_pixels().all(|(x, y, pixel)| result.get_pixel(2 * x, 2 * y) == pixel));
+}
+
+#[test]
+fn super_resolution_alt_makes_the_same_picture_of_a_jpeg() {
+    // Several tiles, the last of them narrow.
+    for (width, height) in [(1, 1), (3, 20), (523, 133)] {
+        let jpeg = encoded(&scenes::people(width, height).into(), ImageFormat::Jpeg);
+        let decoded = image::load_from_memory(&jpeg).expect("it is a picture").into_rgb8();
+        let [one, other] = [jpeg, png(&decoded)].map(|file| {
+            let outputs = run_file("super-resolution-alt", file, &Limits::default());
+            outputs.expect("the input is good").picture("output_image").into_rgb8()
+        });
+        assert_eq!(one.dimensions(), other.dimensions());
+        let differences = one.as_raw().iter().zip(other.as_raw()).map(|(a, b)| f64::from(a.abs_diff(*b)));
+        let mean = differences.sum::<f64>() / one.as_raw().len() as f64;
+        assert!(mean < 1.5, "{width} x {height}: {mean:.2} on average");
+    }
 }
 
 #[test]
