@@ -1,5 +1,6 @@
 //! Face detection: finds frontal faces with a cascade of Haar features and draws a box around each.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::cascade::{Cascade, WINDOW};
@@ -11,7 +12,7 @@ use crate::plane::Plane;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 35, least: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 28, least: 0 };
 /// Ratio of successive face sizes.
 const GROWTH: f64 = 1.1;
 /// Difference of two windows of the same face, as a share of their size.
@@ -77,13 +78,13 @@ pub(crate) fn faces(
     };
     let shorter = luma.width.min(luma.height) as f64;
     let mut size = (shorter * share).max(WINDOW as f64);
-    let (mut windows, mut base) = (Vec::new(), luma.clone());
+    let (mut windows, mut base) = (Vec::new(), Cow::Borrowed(luma));
     while size <= shorter {
         let scale = size / WINDOW as f64;
         let [width, height] = [luma.width, luma.height].map(|side| (side as f64 / scale).round() as usize);
         // Scales down from the nearest half: scaling the whole picture each time would dominate the run time.
         while width * 2 <= base.width && height * 2 <= base.height {
-            base = halved(&base, limits)?;
+            base = Cow::Owned(halved(&base, limits)?);
         }
         let small = base.resized(width, height, limits)?;
         // Small faces are sampled at every second pixel: they are many, and their pixels are fine.

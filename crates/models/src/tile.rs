@@ -74,7 +74,7 @@ impl Columns {
     }
 }
 
-/// What the three channels of a picture are.
+/// Kinds of the three channels of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channels {
     /// Red, green and blue.
