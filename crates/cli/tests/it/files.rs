@@ -119,6 +119,7 @@ fn an_upload_replaces_a_stored_file_only_if_it_is_told_to() {
     write("first");
     let again = cli.call("files upload samples a.txt -q");
     assert_eq!((again.code, names(&again.stdout)), (exit::DONE, vec!["a.txt"]), "{again}");
+    assert!(!cli.call("files upload samples a.txt").stderr.contains("uploading"), "nothing is sent");
     write("tsrif");
     assert_eq!(cli.call("files upload samples a.txt").code, exit::INPUT, "of the same size");
     write("second");

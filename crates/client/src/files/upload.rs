@@ -167,8 +167,17 @@ pub(crate) async fn upload(
 ) -> Result<UploadedFile> {
     let request =
         PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
-    let transfer =
-        Transfer { core, file, request, deadline, events, on_target, sent: 0, is_checked: file.overwrite };
+    let transfer = Transfer {
+        core,
+        file,
+        request,
+        deadline,
+        events,
+        on_target,
+        sent: 0,
+        is_checked: file.overwrite,
+        is_started: false,
+    };
     let operation = "upload";
     let span =
         debug_span!("inferstore", otel.name = operation, otel.kind = "client", operation, size = file.size);
@@ -194,6 +203,7 @@ struct Transfer<'a> {
     sent: u64,
     /// True if the upload may replace a stored file, or no file of this name was stored before its first attempt.
     is_checked: bool,
+    is_started: bool,
 }
 
 impl Transfer<'_> {
@@ -204,7 +214,6 @@ impl Transfer<'_> {
             self.progress(size);
             return Ok(self.uploaded(target));
         }
-        (self.events)(UploadEvent::Started { size });
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
         while let Err(error) = self.send(&target, attempts.count).await {
@@ -287,6 +296,10 @@ impl Transfer<'_> {
                 return Ok(());
             }
             self.is_checked = true;
+        }
+        if !self.is_started {
+            (self.events)(UploadEvent::Started { size: self.file.size });
+            self.is_started = true;
         }
         let (counter, mut sent) = watch::channel(0);
         let failure = Arc::new(Mutex::new(None));
