@@ -167,17 +167,7 @@ pub(crate) async fn upload(
 ) -> Result<UploadedFile> {
     let request =
         PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
-    let transfer = Transfer {
-        core,
-        file,
-        request,
-        deadline,
-        events,
-        on_target,
-        sent: 0,
-        is_checked: file.overwrite,
-        is_started: false,
-    };
+    let transfer = Transfer { core, file, request, deadline, events, on_target, sent: 0, is_started: false };
     let operation = "upload";
     let span =
         debug_span!("inferstore", otel.name = operation, otel.kind = "client", operation, size = file.size);
@@ -201,8 +191,7 @@ struct Transfer<'a> {
     on_target: OnTarget<'a>,
     /// Maximum number of bytes that an attempt has sent.
     sent: u64,
-    /// True if the upload may replace a stored file, or no file of this name was stored before its first attempt.
-    is_checked: bool,
+    /// True after the check for a stored file: a later attempt may find the file of an earlier one.
     is_started: bool,
 }
 
@@ -291,13 +280,10 @@ impl Transfer<'_> {
 
     /// Sends the whole file once.
     async fn send(&mut self, target: &Target, number: u32) -> Result<(), FileError> {
-        if !self.is_checked {
-            if self.is_same_stored(target, number).await? {
+        if !self.is_started {
+            if !self.file.overwrite && self.is_same_stored(target, number).await? {
                 return Ok(());
             }
-            self.is_checked = true;
-        }
-        if !self.is_started {
             (self.events)(UploadEvent::Started { size: self.file.size });
             self.is_started = true;
         }

@@ -432,7 +432,7 @@ fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Resul
         table.add(columns.iter().map(|(_, name)| match *name {
             "status" => Cell::status(&cell(&record["status"])),
             name if name == "at" || name.ends_with("_at") => {
-                time::age(cell(&record[name]).parse::<Timestamp>().ok().as_ref())
+                time::age(record[name].as_str().map(Timestamp::from).as_ref())
             }
             name => Cell::from(cell(&record[name])),
         }));

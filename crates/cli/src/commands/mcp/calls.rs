@@ -91,20 +91,19 @@ impl<'a> Server<'a> {
     pub(super) async fn call(&self, params: Map<String, Value>) -> Result<Value, Refusal> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut arguments = params.get("arguments").and_then(Value::as_object).cloned().unwrap_or_default();
-        let checked = tools::check_arguments(name, &arguments);
-        let result = match name {
-            _ if checked.is_err() => checked.map(|()| Value::Null),
-            "quote" => self.quote(&arguments).await,
-            "task" => self.task(&arguments).await,
-            "files" => self.files(&arguments).await,
-            "run" => {
+        let result = match (tools::check_arguments(name, &arguments), name) {
+            (Err(failure), _) => Err(failure),
+            (Ok(()), "quote") => self.quote(&arguments).await,
+            (Ok(()), "task") => self.task(&arguments).await,
+            (Ok(()), "files") => self.files(&arguments).await,
+            (Ok(()), "run") => {
                 let inputs = arguments.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
                 match text(&arguments, "model") {
                     Ok(model) => self.run(model, inputs, arguments.get(CALL_ID)).await,
                     Err(failure) => Err(failure),
                 }
             }
-            name => {
+            (Ok(()), name) => {
                 let model = self
                     .model_of(name)
                     .await

@@ -404,7 +404,7 @@ impl Batch {
         self.note(&item, ended);
         if !ended.was_done {
             // The next start does not report the cost again.
-            item.saving(&outcome, own.clone())?;
+            item.saving(&outcome, Vec::new())?;
         }
         self.progress.lock().state(&file, "downloading");
         let names =
