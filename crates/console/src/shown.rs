@@ -18,14 +18,14 @@ pub(crate) fn mime_of(name: &str, declared: Option<&Descriptor>) -> String {
     by_name.or_else(|| declared?.mime_type.as_ref()?.first().cloned()).unwrap_or_default()
 }
 
-/// Returns true if a browser shows the type as a picture without running code, unlike SVG.
+/// Returns true for a picture that runs no code, unlike SVG. Few browsers show TIFF themselves.
 pub(crate) fn is_picture(mime: &str) -> bool {
     mime.starts_with("image/") && !mime.starts_with("image/svg")
 }
 
 pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     html! {
-        @if is_picture(mime) {
+        @if is_picture(mime) && mime != "image/tiff" {
             img src=(address) alt=(name) loading="lazy";
         } @else if mime.starts_with("video/") {
             video src=(address) controls muted loop playsinline aria-label=(name) {}
@@ -65,7 +65,8 @@ pub(crate) fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> O
 }
 
 pub(crate) fn picture<'a>(app: &App, value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
-    url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)) && app.is_own(url))
+    let is_shown = |mime: &str| is_picture(mime) && mime != "image/tiff";
+    url_of(value, descriptor).filter(|url| is_shown(&mime_of(url, descriptor)) && app.is_own(url))
 }
 
 pub(crate) fn value(

@@ -26,7 +26,7 @@ fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     }
     let text = || file.trim_ascii_start().get(..5).unwrap_or_default().to_ascii_lowercase();
     Some(match file {
-        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => "TIFF or a raw photo",
+        _ if is_raw_photo(file) => "a raw photo",
         [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => "JPEG XL",
         [0x1a, 0x45, 0xdf, 0xa3, ..] => "a video, such as WebM",
         [b'%', b'P', b'D', b'F', ..] => "PDF",
@@ -34,6 +34,29 @@ fn unreadable_format(file: &[u8]) -> Option<&'static str> {
         _ if [&b"<!doc"[..], b"<html"].contains(&&*text()) => "a web page",
         _ => return None,
     })
+}
+
+/// Returns true for a TIFF file whose first picture is only a preview, or the values of a sensor.
+fn is_raw_photo(file: &[u8]) -> bool {
+    const SUBFILE_TYPE: u16 = 254;
+    const DNG_VERSION: u16 = 50706;
+    let number = |at: usize, size: usize| {
+        let bytes = file.get(at..at.checked_add(size)?)?;
+        let add = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
+        match file {
+            [b'I', b'I', b'*', 0, ..] => Some(bytes.iter().rev().fold(0, add)),
+            [b'M', b'M', 0, b'*', ..] => Some(bytes.iter().fold(0, add)),
+            _ => None,
+        }
+    };
+    let is_raw = |at: usize| match number(at, 2).map(|tag| tag as u16) {
+        Some(SUBFILE_TYPE) => number(at + 8, 4).is_some_and(|value| value & 1 == 1),
+        tag => tag == Some(DNG_VERSION),
+    };
+    let Some((start, entries)) = number(4, 4).and_then(|at| Some((at + 2, number(at, 2)?))) else {
+        return false;
+    };
+    file.get(8..10) == Some(b"CR") || (0..entries).any(|entry| is_raw(start + 12 * entry))
 }
 
 /// Returns true if the file is complete, or of a format unknown here.

@@ -1,5 +1,10 @@
 //! Peak memory of a run, by the size of its pictures.
 
+use std::io::Cursor;
+
+use image::codecs::tiff::TiffDecoder;
+use image::{ImageDecoder, ImageFormat};
+
 use crate::decode::{decoder, pixels};
 use crate::{Inputs, Limits, Model};
 
@@ -72,9 +77,12 @@ pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
     Some(if is_whole { fits } else { fits - fits % MEGAPIXEL })
 }
 
-/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, and the
-/// whole of a JPEG.
+/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, the
+/// whole of a JPEG, and the pixels of a TIFF, with four colors a pixel or 32 bits a color.
 pub(crate) fn held(inputs: &Inputs, file: &[u8]) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
-    held + 2 * file.len() as u64
+    let is_tiff = image::guess_format(file).is_ok_and(|format| format == ImageFormat::Tiff);
+    let tiff = is_tiff.then(|| TiffDecoder::new(Cursor::new(file)).ok()).flatten();
+    let pixels = tiff.map_or(0, |decoder| decoder.total_bytes());
+    held.saturating_add(2 * file.len() as u64).saturating_add(pixels.saturating_mul(3) / 2)
 }

@@ -1,8 +1,8 @@
-//! Every kind on realistic pictures: JPEG, PNG and WebP, of several sizes, with metadata of cameras and
+//! Every kind on realistic pictures: JPEG, PNG, TIFF and WebP, of several sizes, with metadata of cameras and
 //! programs. `cargo xtask stress properties` tests up to 50 megapixels.
 
 use image::{DynamicImage, ImageFormat};
-use inferstore_models::{Error, Input, Limits, built_in, largest_picture};
+use inferstore_models::{Error, Limits, built_in, largest_picture, memory_of};
 
 use crate::scenes;
 use crate::support::{encoded, inputs_of, run_file};
@@ -27,6 +27,7 @@ fn files(kilopixels: u64) -> Vec<(&'static str, Vec<u8>)> {
         ("a turned JPEG", [&jpeg[..2], exif, &jpeg[2..]].concat()),
         ("a deep PNG", encoded(&photo.to_rgb16().into(), ImageFormat::Png)),
         ("a gray PNG", encoded(&photo.to_luma8().into(), ImageFormat::Png)),
+        ("a deep TIFF", encoded(&photo.to_rgb16().into(), ImageFormat::Tiff)),
         ("a transparent WebP", encoded(&clear.into(), ImageFormat::WebP)),
         ("a JPEG", jpeg),
     ]
@@ -42,12 +43,9 @@ fn properties_of_pictures_of_every_size_and_format() {
                 let mut limits = Limits { memory: MEMORY, ..Limits::default() };
                 limits.pixels = largest_picture(&*model, &limits).expect("it is known");
                 let inputs = inputs_of(kind, &bytes);
-                let files = inputs.iter().filter(|(_, input)| matches!(input, Input::File(_))).count();
-                // Held memory: all files, and two copies of one.
-                let held = (bytes.len() * (files + 2)) as u64;
                 let pixels = kilopixels * 1_000;
-                let memory = model.memory(pixels).expect("it is known");
-                let fits = pixels <= limits.pixels && memory + held <= MEMORY;
+                let memory = memory_of(&*model, &inputs, &Limits { memory: u64::MAX, ..limits });
+                let fits = pixels <= limits.pixels && memory <= MEMORY;
                 match run_file(kind, bytes.clone(), &limits) {
                     // The model may find no subject.
                     Ok(_) | Err(Error::Unusable { .. }) => {

@@ -10,7 +10,7 @@ use image::{DynamicImage, Frame, ImageEncoder, ImageFormat, Rgb, RgbImage, Rgba,
 use inferstore_models::{Error, Limits, Output, built_in};
 
 use crate::scenes;
-use crate::support::{Outputs, encoded, png, run_file};
+use crate::support::{Outputs, READ_FORMATS, encoded, png, run_file};
 
 /// Kind that hardly changes a picture without a face: it writes into the upper left.
 const KEEPS_COLORS: &str = "face-detection";
@@ -40,8 +40,7 @@ fn plain(color: [u8; 3]) -> DynamicImage {
 #[test]
 fn files_that_end_before_their_picture_are_refused_by_every_kind() {
     let picture = DynamicImage::from(scenes::hazy(160, 120));
-    for format in [ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]
-    {
+    for format in READ_FORMATS {
         let whole = encoded(&picture, format);
         for percent in [40, 90, 99] {
             for kind in built_in().iter().map(|model| model.kind()) {
@@ -63,8 +62,9 @@ fn formats_that_cannot_be_read_are_named() {
         (b"\0\0\0\x1cftypavif\0\0\0\0", "AVIF"),
         (b"\0\0\0\x18ftypisom\0\0\0\0", "a video"),
         (b"\x1a\x45\xdf\xa3\0\0\0\0", "a video"),
-        (b"II*\0\x08\0\0\0", "TIFF"),
-        (b"MM\0*\0\0\0\x08", "TIFF"),
+        // A preview, and the version of the digital negative.
+        (b"II*\0\x08\0\0\0\x01\0\xfe\0\x04\0\x01\0\0\0\x01\0\0\0\0\0\0\0", "a raw photo"),
+        (b"MM\0*\0\0\0\x08\0\x01\xc6\x12\0\x01\0\0\0\x04\x01\x04\0\0\0\0\0\0", "a raw photo"),
         (b"\xff\x0a\0\0", "JPEG XL"),
         (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
         (b"%PDF-1.7\n", "PDF"),
@@ -123,6 +123,7 @@ fn a_photo_comes_back_in_its_format_and_what_is_transparent_as_png() {
         (ImageFormat::Png, "png"),
         (ImageFormat::Gif, "png"),
         (ImageFormat::Bmp, "png"),
+        (ImageFormat::Tiff, "png"),
     ] {
         let bytes = encoded(&photo, format);
         for kind in ["haze-removal", "super-resolution", "image-to-anime", KEEPS_COLORS, "image-blending"] {

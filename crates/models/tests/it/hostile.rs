@@ -7,7 +7,7 @@ use inferstore_models::{Error, Inputs, Limits, built_in};
 use proptest::prelude::*;
 
 use crate::scenes;
-use crate::support::{chunk, crc32, encoded, model, png, riff, run_file, vp8, webp};
+use crate::support::{READ_FORMATS, chunk, crc32, encoded, model, png, riff, run_file, vp8, webp};
 
 fn kinds() -> impl Iterator<Item = &'static str> {
     built_in().into_iter().map(|model| model.kind())
@@ -52,9 +52,7 @@ fn pictures_in_every_format_and_color_type_work() {
         rgb.to_rgba16().into(),
     ];
     let mut files: Vec<Vec<u8>> = color_types.iter().map(|image| encoded(image, ImageFormat::Png)).collect();
-    for format in [ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp] {
-        files.push(encoded(&rgb, format));
-    }
+    files.extend(READ_FORMATS.map(|format| encoded(&rgb, format)));
     for kind in kinds() {
         for bytes in &files {
             // The file is readable; the model may find no subject.
@@ -69,8 +67,7 @@ fn pictures_in_every_format_and_color_type_work() {
 #[test]
 fn a_picture_cut_anywhere_is_no_panic() {
     let rgb = DynamicImage::from(scenes::landscape(40, 30).0);
-    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]
-    {
+    for format in READ_FORMATS {
         let bytes = encoded(&rgb, format);
         for tenth in 0..10 {
             for kind in kinds() {
@@ -225,7 +222,7 @@ proptest! {
 
     #[test]
     fn damaged_pictures_are_no_panic(
-        format in prop::sample::select(vec![ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]),
+        format in prop::sample::select(&READ_FORMATS[..]),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
     ) {
         let mut bytes = encoded(&scenes::landscape(24, 18).0.into(), format);

@@ -121,8 +121,11 @@ fn models_keep_within_the_memory_that_they_ask_for(third: usize) {
             value.wrapping_add((scenes::hash(place, 7) * 255.0) as u8)
         };
         noise.iter_mut().for_each(|value| *value = noisy(*value));
-        let files = [opaque.into(), deep.into(), noise.into()]
-            .map(|image: DynamicImage| support::encoded(&image, ImageFormat::Png));
+        let png = |image: DynamicImage| support::encoded(&image, ImageFormat::Png);
+        let tiff = |image: DynamicImage| support::encoded(&image, ImageFormat::Tiff);
+        let tiffs = [tiff(deep.clone().into()), tiff(DynamicImage::from(deep.clone()).into_rgba32f().into())];
+        let [of_deep, of_floats] = tiffs;
+        let files = [png(opaque.into()), png(deep.into()), png(noise.into()), of_deep, of_floats];
         for model in built_in().into_iter().skip(third).step_by(3) {
             let measured = files.each_ref().map(|bytes| {
                 let inputs = support::inputs_of(model.kind(), bytes);

@@ -81,6 +81,15 @@ pub(crate) fn file(picture: &RgbImage) -> Input {
     Input::File(png(picture))
 }
 
+pub(crate) const READ_FORMATS: [ImageFormat; 6] = [
+    ImageFormat::Jpeg,
+    ImageFormat::Png,
+    ImageFormat::WebP,
+    ImageFormat::Gif,
+    ImageFormat::Bmp,
+    ImageFormat::Tiff,
+];
+
 pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     picture.write_to(&mut bytes, format).expect("it fits in memory");
