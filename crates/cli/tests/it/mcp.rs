@@ -130,7 +130,7 @@ fn models_are_tools_with_schemas_from_their_declarations() {
 }
 
 #[test]
-fn an_argument_that_a_tool_does_not_declare_is_refused() {
+fn an_argument_that_a_tool_does_not_declare_or_of_another_type_is_refused() {
     let local = local();
     let mut agent = Agent::start(&local, "");
     let inputs = json!({"input_image": "hazy.png"});
@@ -144,6 +144,15 @@ fn an_argument_that_a_tool_does_not_declare_is_refused() {
         let refused = agent.call(tool, arguments);
         let text = refused["content"][0]["text"].as_str().unwrap_or_default();
         assert!(is_failed(&refused) && text.contains("input_imag"), "{tool}: {refused}");
+    }
+    for (tool, arguments) in [
+        ("quote", json!({"model": "haze-removal", "inputs": inputs.to_string()})),
+        ("run", json!({"model": "haze-removal", "inputs": [inputs]})),
+        ("files", json!({"folder": "samples", "limit": "5"})),
+    ] {
+        let refused = agent.call(tool, arguments);
+        let text = refused["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(is_failed(&refused) && text.contains("is not of the type"), "{tool}: {refused}");
     }
     assert!(!is_failed(&agent.call("quote", json!({"model": "haze-removal", "inputs": inputs}))));
     assert_eq!(tasks(&local), 0);

@@ -99,14 +99,28 @@ pub(super) fn listed(models: &[ModelTool]) -> Value {
     json!({ "tools": own.chain(models.iter().map(of_model)).collect::<Vec<_>>() })
 }
 
-/// Fails on an argument that a tool does not declare. A model refuses one itself.
+/// Fails on an argument that a tool does not declare, or of another type. A model refuses one itself.
 pub(super) fn check_arguments(tool: &str, arguments: &Map<String, Value>) -> Result {
     let Some(mut own) = own().into_iter().find(|own| own["name"] == tool) else { return Ok(()) };
     let Value::Object(declared) = own["inputSchema"]["properties"].take() else { return Ok(()) };
-    let Some(name) = arguments.keys().find(|name| !declared.contains_key(*name)) else { return Ok(()) };
-    let declared: Vec<&str> = declared.keys().map(String::as_str).collect();
-    Err(Failure::usage(printable(&format!("{tool} has no argument {name:?}")))
-        .with_hint(format!("its arguments are {}; nothing was sent", declared.join(", "))))
+    for (name, value) in arguments {
+        let Some(schema) = declared.get(name) else {
+            let declared: Vec<&str> = declared.keys().map(String::as_str).collect();
+            return Err(Failure::usage(printable(&format!("{tool} has no argument {name:?}")))
+                .with_hint(format!("its arguments are {}; nothing was sent", declared.join(", "))));
+        };
+        let kind = schema["type"].as_str().unwrap_or_default();
+        let fits = match kind {
+            "object" => value.is_object(),
+            "integer" => value.is_i64() || value.is_u64(),
+            _ => value.is_string(),
+        };
+        if !fits {
+            return Err(Failure::usage(format!("{tool}: the argument {name} is not of the type {kind}"))
+                .with_hint("correct it and call again; nothing was sent"));
+        }
+    }
+    Ok(())
 }
 
 fn own() -> [Value; 4] {
