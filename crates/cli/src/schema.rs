@@ -10,6 +10,9 @@ use crate::table::{Fit, Table};
 /// Samples go no further than this.
 const SAMPLES: usize = 12;
 
+/// The most MIME types that a cell of a table lists.
+const TYPES: usize = 3;
+
 /// The parameters in their order.
 pub(crate) fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
     let mut parameters: Vec<_> = format.into_iter().flatten().collect();
@@ -28,10 +31,10 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
     ]);
     for (name, input) in ordered(version.input_format.as_ref()) {
         let required = if input.required == Some(true) { "yes" } else { "no" };
-        table.add(["in".to_owned(), name.clone(), kind(input), required.to_owned(), samples(input)]);
+        table.add(["in".to_owned(), name.clone(), kind(input, TYPES), required.to_owned(), samples(input)]);
     }
     for (name, output) in ordered(version.output_format.as_ref()) {
-        table.add(["out".to_owned(), name.clone(), kind(output), String::new(), samples(output)]);
+        table.add(["out".to_owned(), name.clone(), kind(output, TYPES), String::new(), samples(output)]);
     }
     table
 }
@@ -45,7 +48,7 @@ pub(crate) fn explained(version: &ModelVersioning) -> Vec<(&'static str, String)
 }
 
 fn words(name: &str, descriptor: &Descriptor) -> String {
-    let mut limits = kind(descriptor);
+    let mut limits = kind(descriptor, usize::MAX);
     if descriptor.type_ == Some(DescriptorType::Options) {
         let choices = descriptor.samples.iter().flatten().map(|word| {
             let label = descriptor.labels.as_ref().and_then(|labels| labels.get(word.as_str()));
@@ -86,10 +89,15 @@ pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
     format!("inferstore run {}{}", quoted(id), words.collect::<String>())
 }
 
-fn kind(descriptor: &Descriptor) -> String {
+/// Returns the type and the limits of a parameter. Of more MIME types than `most_types`, the first stands for all.
+fn kind(descriptor: &Descriptor, most_types: usize) -> String {
     let mut text = descriptor.type_.as_ref().map_or("any", DescriptorType::as_str).to_owned();
     if let Some(patterns) = &descriptor.mime_type {
-        text.push_str(&format!(" {}", patterns.join(", ")));
+        let types = match &patterns[..] {
+            [first, ..] if patterns.len() > most_types => format!(" {first}, …"),
+            all => format!(" {}", all.join(", ")),
+        };
+        text.push_str(&types);
     }
     if let Some(range) = &descriptor.num_config {
         let bounds = [("from", &range.min), ("to", &range.max), ("step", &range.step)];

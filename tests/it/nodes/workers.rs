@@ -81,9 +81,8 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     let client = Client::new(service.base_url(), service.api_key().expect("it is fresh"))
         .expect("the address is right");
     let key = NodeKey::new(service.add_node_key("better").await.expect("the name is free"));
-    let picture =
-        || File::bytes("pixel.pgm", b"P5 1 1 255\n\x80".to_vec()).with_mime("image/x-portable-graymap");
-    // The built-in method cannot read this picture format.
+    // The built-in method cannot read it.
+    let picture = || File::bytes("broken.png", b"\x89PNG\r\n\x1a\n".to_vec());
     let run = || async {
         let inputs = Inputs::new().file("input", picture());
         client

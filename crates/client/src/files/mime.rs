@@ -21,9 +21,7 @@ pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]
     let content = infer::get(beginning);
     let extension = mime_guess::from_path(name).first_raw();
     let mime = match (content, extension) {
-        (Some(content), Some(extension)) if is_specific(content.matcher_type(), extension) => {
-            content.mime_type()
-        }
+        (Some(content), Some(extension)) if is_specific(content, extension) => content.mime_type(),
         (_, Some(extension)) => extension,
         (Some(content), None) => content.mime_type(),
         (None, None) => OCTET_STREAM,
@@ -32,12 +30,14 @@ pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]
 }
 
 /// Returns true if the content is more specific than the extension. The first bytes identify an image, but
-/// not a container (office documents, audio, video). The signatures of some images are two letters, with
-/// which a text may begin.
-fn is_specific(content: MatcherType, extension: &str) -> bool {
-    match content {
-        MatcherType::Image => !extension.starts_with("text/"),
-        MatcherType::Audio | MatcherType::Video => extension.starts_with("image/"),
+/// not a container (office documents, audio, video; TIFF, in which cameras keep raw photos; HEIF). The
+/// signatures of some images are two letters, with which a text may begin.
+fn is_specific(content: infer::Type, extension: &str) -> bool {
+    match (content.matcher_type(), content.mime_type()) {
+        (_, "image/tiff") => !extension.starts_with("image/x-"),
+        (_, "image/heif") => extension != "image/heic",
+        (MatcherType::Image, _) => !extension.starts_with("text/"),
+        (MatcherType::Audio | MatcherType::Video, _) => extension.starts_with("image/"),
         _ => false,
     }
 }
@@ -79,6 +79,8 @@ mod tests {
     use super::*;
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    const HEIC: &[u8] = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic";
+    const TIFF: &[u8] = b"II*\0\x08\0\0\0\x0b\0\0\x01";
     const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x10JFIF";
 
     const MP4: &[u8] = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom";
@@ -96,6 +98,10 @@ mod tests {
             ("photo.jpg", PNG, "image/png"),
             ("photo.png", JPEG, "image/jpeg"),
             ("film.mp4", PNG, "image/png"),
+            ("scan.jpg", TIFF, "image/tiff"),
+            ("IMG_0001.jpg", HEIC, "image/heif"),
+            ("a", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf", "image/avif"),
+            ("a", b"\xff\x0a\xfa\x7f", "image/jxl"),
             ("photo.jpg", MP4, "video/mp4"),
             ("a.png", b"anything", "image/png"),
             ("a.mp4", b"anything", "video/mp4"),
@@ -121,6 +127,8 @@ mod tests {
             ("a.wav", b"RIFF\x24\0\0\0WAVEfmt ", "audio/wav"),
             ("a.mov", MP4, "video/quicktime"),
             ("a.m4a", MP4, "audio/m4a"),
+            ("a.nef", TIFF, "image/x-nikon-nef"),
+            ("IMG_0001.HEIC", HEIC, "image/heic"),
             ("cars.txt", b"BMW and others", "text/plain"),
             ("tags.csv", b"ID3;x", "text/csv"),
         ] {

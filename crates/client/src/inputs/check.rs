@@ -118,7 +118,9 @@ fn fit_file(name: &str, descriptor: &Descriptor, file: &File) -> Result<(), Viol
     }
     match file.mime.as_deref() {
         Some(mime) if mime::is_known(mime) && !mime::is_accepted(mime, accepted) => {
-            let got = format!("a file of type {}", plain(mime));
+            let is_picture = mime.starts_with("image/") && mime::is_accepted("image/jpeg", accepted);
+            let tip = if is_picture { ": export it as JPEG" } else { "" };
+            let got = format!("a file of type {}{tip}", plain(mime));
             Err(mismatch(name, ViolationKind::MimeType, descriptor, &got))
         }
         _ => Ok(()),

@@ -326,6 +326,15 @@ fn a_file_to_upload_must_be_of_an_accepted_type() {
 }
 
 #[test]
+fn a_picture_of_a_format_that_is_not_read_is_named_with_one_that_is() {
+    let picture = json!({ "type": "file", "mime_type": ["image/jpeg", "image/tiff"] });
+    let text = check_file(&picture, Some("image/heic")).unwrap_err().to_string();
+    assert!(text.contains("got a file of type image/heic: export it as JPEG"), "{text}");
+    let text = check_file(&picture, Some("text/plain")).unwrap_err().to_string();
+    assert!(!text.contains("export"), "{text}");
+}
+
+#[test]
 fn texts_are_texts() {
     for (samples, given, expected) in [
         (json!(["a cat"]), json!("a dog "), json!("a dog ")),

@@ -21,7 +21,8 @@ async fn a_form_has_a_control_for_every_input_and_the_price() {
     let site = Site::start().await;
     let visitor = site.open().await;
     let page = visitor.get("/models/color-harmonization").await;
-    page.says("type=\"file\" id=\"in.input_image\"").says("accept=\"image/*\"");
+    page.says("type=\"file\" id=\"in.input_image\"")
+        .says("accept=\"image/jpeg,image/png,image/webp,image/gif,image/bmp,image/tiff\"");
     page.says("type=\"radio\"").says("value=\"y_branch\"");
     page.says("type=\"range\" min=\"1\" max=\"90\"").says("value=\"1\"");
     page.says("Costs <strong>0.05 ").says("name=\"max_cost\" value=\"0.05\"");

@@ -1,4 +1,4 @@
-//! The model color-harmonization, version afa8f276ba18ca53, in types. Written by `inferstore models code`.
+//! The model color-harmonization, version 59d3da1c0e20f1c4, in types. Written by `inferstore models code`.
 //!
 //! The types need serde: `cargo add serde --features derive`.
 //! An input that is a file is a URL, such as that of an upload:
@@ -10,7 +10,7 @@ pub const MODEL: &str = "color-harmonization";
 /// Inputs of the model color-harmonization.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Input {
-    /// Image. The image whose colors are shifted. The URL of a file of type image/*.
+    /// Image. The image whose colors are shifted. The URL of a file of type image/jpeg or image/png or image/webp or image/gif or image/bmp or image/tiff.
     pub input_image: String,
     /// Template. The hues that belong together. One word of a list.
     pub template: InputTemplate,
