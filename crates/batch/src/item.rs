@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use inferstore::{Client, Decimal, ErrorKind, Outcome, PreparedRun, Task, TaskDisposition};
 use parking_lot::Mutex;
+use serde_json::value::to_raw_value;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
@@ -278,7 +279,7 @@ impl Item {
     /// The step cannot be recorded.
     pub fn done(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
-        let output = outcome.output.clone();
+        let output = to_raw_value(&outcome.output).unwrap_or_default();
         let stamps = outputs.iter().map(|path| stamp(path)).collect();
         self.end(Step::Done { task: outcome.task.clone(), cost, outputs, stamps, output })
     }

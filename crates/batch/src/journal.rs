@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -12,6 +12,7 @@ use inferstore::types::{ModelId, TaskId};
 use inferstore::{Decimal, PreparedRun, json_problem};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A step of an item.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,9 +67,9 @@ pub enum Step {
         /// Size and modification time of each output. Empty in a journal of an earlier version.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stamps: Vec<String>,
-        /// Output as the service returned it.
+        /// Output as the service returned it. As text, it takes a tenth of the memory.
         #[serde(default)]
-        output: Value,
+        output: Box<RawValue>,
     },
     /// The item has no task, or a task that failed or was canceled and cost nothing.
     Failed(String),
@@ -252,7 +253,7 @@ impl Journal {
         // The journal names inputs and outputs, so only its owner may read it.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(unreadable)?;
+        let file = options.open(&path).map_err(unreadable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -264,21 +265,21 @@ impl Journal {
                 return Err(JournalError::unusable(JournalErrorKind::NoLocks, &path, cause));
             }
         }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(unreadable)?;
-        // A kill may cut the last line short, even inside a character.
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        text.truncate(whole);
         let mut steps: BTreeMap<String, Step> = BTreeMap::new();
-        for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let (key, step) = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
-                let cause = json_problem(&error);
-                let cause = format!("line {}, column {}: {cause}", number + 1, error.column());
+        let mut reader = BufReader::new(&file);
+        let (mut length, mut line) = (0, Vec::new());
+        for number in 1.. {
+            line.clear();
+            reader.read_until(b'\n', &mut line).map_err(unreadable)?;
+            // A kill may cut the last line short, even inside a character.
+            let Some(text) = line.strip_suffix(b"\n") else { break };
+            let (key, step) = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
+                let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));
                 JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
             })?;
             steps.insert(key, step);
+            length += line.len() as u64;
         }
-        let length = whole as u64;
         file.set_len(length).map_err(unreadable)?;
         let mut ledger = Ledger::default();
         steps.values().for_each(|step| ledger.add(step));

@@ -37,9 +37,9 @@ use crate::transport::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Inputs {
-    /// Inputs by name. An error has the reason why the input cannot be sent, and is reported when the inputs
-    /// are used.
-    fields: BTreeMap<String, Result<Input, String>>,
+    /// Inputs, sorted by name; a map would take ten times the memory of a batch. An error has the reason why
+    /// the input cannot be sent, and is reported when the inputs are used.
+    fields: Vec<(String, Result<Input, String>)>,
 }
 
 /// One input. URLs, paths and [`File`]s convert into it.
@@ -130,15 +130,26 @@ impl Inputs {
         self.with(name, file)
     }
 
-    // Not generic, so that the map is compiled once here, and not in each program that sets an input.
+    // Not generic, so that it is compiled once here, and not in each program that sets an input.
     fn with(mut self, name: String, input: Result<Input, String>) -> Self {
-        self.fields.insert(name, input);
+        match self.place(&name) {
+            Ok(place) => self.fields[place].1 = input,
+            Err(place) => {
+                self.fields.reserve_exact(1);
+                self.fields.insert(place, (name, input));
+            }
+        }
         self
     }
 
     /// Returns an input, if it can be sent.
     pub fn get(&self, name: &str) -> Option<&Input> {
-        self.fields.get(name)?.as_ref().ok()
+        self.fields[self.place(name).ok()?].1.as_ref().ok()
+    }
+
+    /// Returns the place of an input, or the one where it belongs.
+    fn place(&self, name: &str) -> std::result::Result<usize, usize> {
+        self.fields.binary_search_by(|(field, _)| field.as_str().cmp(name))
     }
 
     /// Creates inputs from a value that serializes to a JSON object, such as a type of your own.
@@ -192,7 +203,8 @@ impl<K: Into<String>, V: Serialize> FromIterator<(K, V)> for Inputs {
 
 impl From<Map<String, Value>> for Inputs {
     fn from(values: Map<String, Value>) -> Self {
-        let fields = values.into_iter().map(|(name, value)| (name, Ok(Input::Value(value)))).collect();
-        Self { fields }
+        values
+            .into_iter()
+            .fold(Self::new(), |inputs, (name, value)| inputs.with(name, Ok(Input::Value(value))))
     }
 }

@@ -15,6 +15,7 @@ use inferstore::{Client, Decimal, Error, ErrorKind, Outcome, PreparedRun, RunEve
 use inferstore_batch::{Item, Journal, Step, within_limits};
 use parking_lot::Mutex;
 use serde_json::json;
+use serde_json::value::to_raw_value;
 
 use self::quote::Quote;
 use super::entries::Entry;
@@ -222,7 +223,7 @@ impl Plan {
     }
 
     fn key(&self, entry: &Entry) -> String {
-        key(self.client.base_url(), &self.model, &entry.others, entry.file.clone())
+        key(self.client.base_url(), &self.model, &entry.others, &entry.file)
     }
 }
 
@@ -297,7 +298,7 @@ impl Batch {
             ended
         });
         let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
-        let mut ended = Vec::new();
+        let mut ended = Vec::with_capacity(self.plan.entries.len());
         loop {
             tokio::select! {
                 biased;
@@ -399,7 +400,7 @@ impl Batch {
         ended.status = Status::Unfinished;
         let outcome = self.wait(ended, &item, task).await?;
         ended.cost.clone_from(&outcome.cost);
-        ended.output = outcome.output.clone();
+        ended.output = to_raw_value(&outcome.output).unwrap_or_default();
         ended.status = Status::NotSaved;
         self.note(&item, ended);
         if !ended.was_done {

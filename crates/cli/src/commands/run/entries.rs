@@ -23,8 +23,8 @@ pub(in crate::commands) struct Entry {
     pub(in crate::commands) inputs: Inputs,
     /// The name of its outputs, which no other entry has.
     pub(in crate::commands) name: String,
-    /// The inputs as they were given, apart from `file`.
-    pub(in crate::commands) others: BTreeMap<String, Value>,
+    /// The inputs as they were given, apart from `file`; each name once.
+    pub(in crate::commands) others: Vec<(String, Value)>,
     /// The file of the entry, as it is.
     pub(in crate::commands) file: Value,
     /// The place of the entry with the same inputs that is run for this one.
@@ -62,6 +62,7 @@ pub(super) fn all(
         (None, Some(field)) => of_files(&loose, &field, &inputs, others, session),
         (None, None) => {
             let name = name_of(&loose, &files).unwrap_or_default();
+            let others = others.into_iter().collect();
             vec![Entry { label: String::new(), inputs, name, others, file: Value::Null, same_as: None }]
         }
     };
@@ -116,7 +117,7 @@ pub(in crate::commands) fn entry(
         label: label.to_owned(),
         inputs: inputs.clone(),
         name: String::new(),
-        others: others.clone(),
+        others: listed(others),
         file: Value::Null,
         same_as: None,
     };
@@ -149,9 +150,14 @@ pub(in crate::commands) fn entry(
                 json!({ "json": value.to_string() })
             }
         };
-        entry.others.insert(name, identity);
+        entry.others.push((name, identity));
     }
+    entry.others.shrink_to_fit();
     Ok(entry)
+}
+
+fn listed(others: &BTreeMap<String, Value>) -> Vec<(String, Value)> {
+    others.iter().map(|(name, identity)| (name.clone(), identity.clone())).collect()
 }
 
 /// Returns the one spelling of a number: 12, "12" and 12.0 are the same input.
@@ -186,7 +192,7 @@ fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
         let with = |entry: &Entry, value: &Decimal| {
             let text = value.to_string();
             let mut others = entry.others.clone();
-            others.insert(name.clone(), text.clone().into());
+            others.push((name.clone(), text.clone().into()));
             let join = |before: &str, between: &str, after: String| match before {
                 "" => after,
                 before => format!("{before}{between}{after}"),
@@ -252,7 +258,7 @@ fn of_files(
         label: file.clone(),
         inputs: attach_path(inputs.clone(), field.to_owned(), file, session),
         name,
-        others: others.clone(),
+        others: listed(&others),
         file: identity_of(file, session),
         same_as: None,
     };

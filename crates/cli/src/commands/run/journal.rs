@@ -1,6 +1,7 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -76,14 +77,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the key of a file in the journal: the service, the model, the other inputs, and the file as it is.
-pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>, file: Value) -> String {
+/// Returns the key of a file in the journal: the service, the model, the other inputs by name, and the file as it is.
+pub(super) fn key(base_url: &str, model: &str, others: &[(String, Value)], file: &Value) -> String {
+    let others: BTreeMap<&str, &Value> = others.iter().map(|(name, value)| (name.as_str(), value)).collect();
     json!([base_url, model, others, file]).to_string()
 }
 
-/// The keys of a journal, by the inputs and paths of their files.
+/// The keys of a journal, by the hash of the inputs and paths of their files.
 #[derive(Default)]
-pub(in crate::commands) struct KnownKeys(HashMap<String, BTreeSet<String>>);
+pub(in crate::commands) struct KnownKeys(HashMap<u64, Vec<String>>);
 
 impl KnownKeys {
     pub(in crate::commands) fn of(journal: &Journal) -> Self {
@@ -93,14 +95,25 @@ impl KnownKeys {
     }
 
     pub(in crate::commands) fn insert(&mut self, key: &str) {
-        self.0.entry(without_content(key)).or_default().insert(key.to_owned());
+        let keys = self.0.entry(hash(&without_content(key))).or_default();
+        if !keys.iter().any(|known| known == key) {
+            keys.reserve_exact(1);
+            keys.push(key.to_owned());
+        }
     }
 
     /// Returns the keys with other files at the same paths, and the same other inputs.
     pub(super) fn outdated_by(&self, key: &str) -> impl Iterator<Item = &String> {
-        let all = self.0.get(&without_content(key)).into_iter().flatten();
-        all.filter(move |other| *other != key)
+        let own = without_content(key);
+        let all = self.0.get(&hash(&own)).into_iter().flatten();
+        all.filter(move |other| *other != key && without_content(other) == own)
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A key with the paths of its files, and without their sizes and times.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use inferstore::Decimal;
 use inferstore::types::TaskId;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::journal::NAME;
@@ -58,7 +59,8 @@ pub(in crate::commands) struct FileOutcome {
     pub(in crate::commands) task: Option<TaskId>,
     /// Of a task that succeeded.
     pub(in crate::commands) cost: Option<Decimal>,
-    pub(in crate::commands) output: Value,
+    /// As text, for its memory.
+    pub(in crate::commands) output: Box<RawValue>,
     pub(in crate::commands) outputs: Vec<PathBuf>,
     /// Paid by an earlier start.
     pub(in crate::commands) was_done: bool,
@@ -73,7 +75,8 @@ impl FileOutcome {
         if !self.outputs.is_empty() {
             return self.paths();
         }
-        match (self.status, &*outcome::outputs(&self.output)) {
+        let output = serde_json::from_str(self.output.get()).unwrap_or_default();
+        match (self.status, &*outcome::outputs(&output)) {
             (Status::Success, [(_, value)]) => vec![value.clone()],
             (Status::Success, values) => {
                 values.iter().map(|(name, value)| format!("{name}={value}")).collect()
@@ -129,9 +132,14 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
             ("OUTPUT", Fit::Keep),
         ]),
     };
+    // A batch may have very many files: they are written in one form.
+    let is_json = session.output.is_json();
     for ended in ended {
         if let Some(failure) = ended.failure.as_ref().filter(|_| !ended.is_repeated) {
             session.output.error_line(&failure.headline);
+        }
+        if is_json {
+            continue;
         }
         table.add([
             Cell::from(ended.file.as_str()),
@@ -155,8 +163,9 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
-    let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
-    let quiet = ended.iter().flat_map(FileOutcome::output_texts).collect();
+    let recorded = ended.iter().filter(|_| is_json);
+    let records: Vec<String> = recorded.map(|ended| ended.record().to_string()).collect();
+    let quiet = ended.iter().filter(|_| !is_json).flat_map(FileOutcome::output_texts).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
