@@ -124,12 +124,12 @@ const takeFiles = (area) => {
     wanted.trim().endsWith("/*") ? type.startsWith(wanted.trim().slice(0, -1)) : type === wanted.trim());
   const show = () => {
     // The service would refuse it, after the upload.
-    const wrong = [...input.files].find((file) => file.size > 100 * 2 ** 20 || !isAccepted(file));
-    if (wrong) {
-      const reason = isAccepted(wrong) ? "has more than 100 MiB, which the storage does not take" : `is no file of this type: ${input.accept}`;
-      say(`Error: ${printable(wrong.name)} ${reason}.`);
-      input.value = "";
-    }
+    const isGood = (file) => file.size <= 100 * 2 ** 20 && isAccepted(file);
+    const wrong = [...input.files].find((file) => !isGood(file));
+    if (wrong) say(`Error: ${printable(wrong.name)} ${isAccepted(wrong) ? "has more than 100 MiB, which the storage does not take" : `is of the type ${wrong.type}, not of ${input.accept}`}.`);
+    const good = new DataTransfer();
+    [...input.files].filter(isGood).forEach((file) => good.items.add(file));
+    input.files = good.files;
     const files = [...input.files];
     preview.replaceChildren();
     all(":scope > .error", area).forEach((error) => error.remove());
@@ -137,7 +137,7 @@ const takeFiles = (area) => {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
       const shown = create(tag, { alt: printable(file.name), src: URL.createObjectURL(file), place, hidden: place > 11 });
-      shown.onerror = () => (chosen.textContent += ` (${printable(file.name)} is no picture that this browser can read: the model may refuse it)`);
+      shown.onerror = () => (chosen.textContent += ` (${printable(file.name)} is not shown by this browser)`);
       preview.append(shown);
     }
     chosen.textContent = printable(files.map((file) => file.name).join(", ")) || empty;

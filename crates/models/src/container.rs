@@ -1,6 +1,10 @@
 //! Checks of a whole file before it is decoded: recognized formats without a decoder, and truncated files,
 //! whose rest decoders would fill with gray or black.
 
+use crate::tiff;
+
+pub(crate) const CUT_OFF: &str = "the file ends before its picture does";
+
 /// Returns the reason why a file cannot be read, if the container shows one.
 pub(crate) fn fault(file: &[u8]) -> Option<String> {
     if file.is_empty() {
@@ -9,24 +13,33 @@ pub(crate) fn fault(file: &[u8]) -> Option<String> {
     if let Some(name) = unreadable_format(file) {
         return Some(format!("it is {name}"));
     }
-    (!is_whole(file)).then(|| "the file ends before its picture does".to_owned())
+    (!is_whole(file)).then(|| CUT_OFF.to_owned())
 }
 
 /// Returns the name of a recognized format without a decoder.
 fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     if file.get(4..8) == Some(b"ftyp") {
-        return Some(match file.get(8..12).unwrap_or_default() {
-            b"heic" | b"heix" | b"heim" | b"heis" | b"hevc" | b"hevx" | b"mif1" | b"msf1" => {
+        // The main brand, and those with which the file is compatible.
+        let length = u32::from_be_bytes(*file.first_chunk::<4>()?) as usize;
+        let brands = file.get(8..length.min(file.len())).unwrap_or_default().as_chunks::<4>().0;
+        let has =
+            |starts: &[&[u8]]| brands.iter().any(|brand| starts.iter().any(|start| brand.starts_with(start)));
+        return Some(match () {
+            () if has(&[b"avif", b"avis"]) => "AVIF",
+            () if has(&[b"hei", b"hev", b"MiH", b"mif1", b"msf1", b"miaf"]) => {
                 "HEIC, in which iPhones keep photos"
             }
-            b"avif" | b"avis" => "AVIF",
-            b"crx " => "a raw photo",
-            _ => "a video, such as MP4",
+            () if has(&[b"crx "]) => "a raw photo",
+            () => "a video, such as MP4",
         });
     }
     let text = || file.trim_ascii_start().get(..5).unwrap_or_default().to_ascii_lowercase();
     Some(match file {
-        _ if is_raw_photo(file) => "a raw photo",
+        [b'I', b'I', b'R' | b'U', ..] | [b'F', b'U', b'J', b'I', ..] | [b'F', b'O', b'V', b'b', ..] => {
+            "a raw photo"
+        }
+        _ if tiff::is_raw_photo(file) => "a raw photo, or a TIFF that begins with a preview",
+        [b'I', b'I', b'+', 0, ..] | [b'M', b'M', 0, b'+', ..] => "a BigTIFF",
         [0xff, 0x0a, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..] => "JPEG XL",
         [0x1a, 0x45, 0xdf, 0xa3, ..] => "a video, such as WebM",
         [b'%', b'P', b'D', b'F', ..] => "PDF",
@@ -34,29 +47,6 @@ fn unreadable_format(file: &[u8]) -> Option<&'static str> {
         _ if [&b"<!doc"[..], b"<html"].contains(&&*text()) => "a web page",
         _ => return None,
     })
-}
-
-/// Returns true for a TIFF file whose first picture is only a preview, or the values of a sensor.
-fn is_raw_photo(file: &[u8]) -> bool {
-    const SUBFILE_TYPE: u16 = 254;
-    const DNG_VERSION: u16 = 50706;
-    let number = |at: usize, size: usize| {
-        let bytes = file.get(at..at.checked_add(size)?)?;
-        let add = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
-        match file {
-            [b'I', b'I', b'*', 0, ..] => Some(bytes.iter().rev().fold(0, add)),
-            [b'M', b'M', 0, b'*', ..] => Some(bytes.iter().fold(0, add)),
-            _ => None,
-        }
-    };
-    let is_raw = |at: usize| match number(at, 2).map(|tag| tag as u16) {
-        Some(SUBFILE_TYPE) => number(at + 8, 4).is_some_and(|value| value & 1 == 1),
-        tag => tag == Some(DNG_VERSION),
-    };
-    let Some((start, entries)) = number(4, 4).and_then(|at| Some((at + 2, number(at, 2)?))) else {
-        return false;
-    };
-    file.get(8..10) == Some(b"CR") || (0..entries).any(|entry| is_raw(start + 12 * entry))
 }
 
 /// Returns true if the file is complete, or of a format unknown here.

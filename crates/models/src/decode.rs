@@ -1,12 +1,15 @@
 //! Decoding of pictures: checks headers and containers, and applies the Exif orientation.
 
 use std::borrow::Cow;
-use std::io::Cursor;
+use std::error::Error as _;
+use std::io::{Cursor, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use image::error::ImageFormatHint;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
 
 use crate::memory::{Need, held};
-use crate::{Error, Inputs, Limits, container, webp};
+use crate::{Error, Inputs, Limits, container, tiff, webp};
 
 /// Properties that an output file inherits from its input.
 #[derive(Debug, Default)]
@@ -87,13 +90,23 @@ pub(crate) fn decode(
     let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
     let format = image::guess_format(file).ok();
     let profile = decoder.icc_profile().unwrap_or_default().filter(|profile| is_kept(profile));
-    let image = DynamicImage::from_decoder(decoder).map_err(unreadable)?;
+    // A decoder may panic on a damaged file.
+    let decoded = catch_unwind(AssertUnwindSafe(|| DynamicImage::from_decoder(decoder)));
+    let Ok(image) = decoded else {
+        return not_a_picture("the decoder of its format failed".to_owned());
+    };
+    let image = image.map_err(unreadable)?;
     // Converted to eight bits before the rotation, which needs two copies.
     let mut image = match image.color() {
         color if color.bytes_per_pixel() == color.channel_count() => image,
         color if color.has_alpha() => image.into_rgba8().into(),
         _ => image.into_rgb8().into(),
     };
+    if let DynamicImage::ImageRgba8(image) = &mut image
+        && tiff::is_premultiplied(file)
+    {
+        tiff::divide_by_alpha(image);
+    }
     image.apply_orientation(orientation);
     limits.check_time()?;
     Ok((image, FileFormat { format, profile }))
@@ -138,12 +151,29 @@ pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits
     Ok(())
 }
 
+/// Returns true if the file ends too early.
+fn is_end(error: &ImageError) -> bool {
+    let is_end = |error: &std::io::Error| error.kind() == ErrorKind::UnexpectedEof;
+    if let ImageError::IoError(error) = error {
+        return is_end(error);
+    }
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.filter_map(|cause| cause.downcast_ref()).any(is_end)
+}
+
 /// Converts the error of a decoder for the file `name`.
 pub(crate) fn unreadable(name: &str, error: ImageError) -> Error {
-    match error {
-        ImageError::Limits(error) => too_large(name, error.to_string()),
-        error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
-    }
+    let reason = match error {
+        ImageError::Limits(error) => return too_large(name, error.to_string()),
+        error if is_end(&error) => container::CUT_OFF.to_owned(),
+        ImageError::Unsupported(error)
+            if error.format_hint() == ImageFormatHint::Exact(ImageFormat::Tiff) =>
+        {
+            format!("it is a TIFF of a kind that is not read: {error}")
+        }
+        error => error.to_string(),
+    };
+    Error::NotAPicture { input: name.to_owned(), reason }
 }
 
 fn too_large(input: &str, reason: String) -> Error {

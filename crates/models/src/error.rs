@@ -48,8 +48,8 @@ impl fmt::Display for Error {
             Self::Unusable { input, reason } => write!(f, "the input `{input}` cannot be used: {reason}"),
             Self::NotAPicture { input, reason } => write!(
                 f,
-                "the input `{input}` is not a picture that can be read ({reason}); send a whole JPEG, \
-                 PNG, WebP, GIF, BMP or TIFF file"
+                "the input `{input}` is not a picture that can be read ({reason}); send a whole PNG, JPEG, \
+                 WebP, GIF or BMP file"
             ),
             Self::TooLarge { input, reason } => {
                 write!(f, "the input `{input}` is too large: {reason}; send a smaller picture")

@@ -53,6 +53,7 @@ mod semantic_low_light;
 mod super_resolution;
 mod super_resolution_alt;
 mod template;
+mod tiff;
 mod tile;
 mod video_edge_map;
 mod webp;

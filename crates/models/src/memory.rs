@@ -77,12 +77,19 @@ pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
     Some(if is_whole { fits } else { fits - fits % MEGAPIXEL })
 }
 
-/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, the
-/// whole of a JPEG, and the pixels of a TIFF, with four colors a pixel or 32 bits a color.
+/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, and the
+/// whole of a JPEG. A TIFF is not copied, but its decoder has two copies of the pixels: more than the 12 bytes
+/// a pixel for which every model has room.
 pub(crate) fn held(inputs: &Inputs, file: &[u8]) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
     let is_tiff = image::guess_format(file).is_ok_and(|format| format == ImageFormat::Tiff);
     let tiff = is_tiff.then(|| TiffDecoder::new(Cursor::new(file)).ok()).flatten();
-    let pixels = tiff.map_or(0, |decoder| decoder.total_bytes());
-    held.saturating_add(2 * file.len() as u64).saturating_add(pixels.saturating_mul(3) / 2)
+    let copies = match tiff {
+        Some(tiff) => {
+            let decoded = tiff.total_bytes().saturating_mul(2);
+            decoded.saturating_sub(pixels(&tiff).saturating_mul(12))
+        }
+        None => 2 * file.len() as u64,
+    };
+    held.saturating_add(copies)
 }

@@ -37,8 +37,8 @@ fn is_specific(content: infer::Type, extension: &str) -> bool {
         (_, "image/tiff") => !extension.starts_with("image/x-"),
         (_, "image/heif") => extension != "image/heic",
         (MatcherType::Image, _) => !extension.starts_with("text/"),
-        (MatcherType::Audio | MatcherType::Video, _) => extension.starts_with("image/"),
-        _ => false,
+        // SVG is XML.
+        _ => extension.starts_with("image/") && extension != "image/svg+xml",
     }
 }
 
@@ -103,6 +103,8 @@ mod tests {
             ("a", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf", "image/avif"),
             ("a", b"\xff\x0a\xfa\x7f", "image/jxl"),
             ("photo.jpg", MP4, "video/mp4"),
+            ("photo.jpg", b"%PDF-1.7", "application/pdf"),
+            ("photo.jpg", b"<!DOCTYPE html><html>", "text/html"),
             ("a.png", b"anything", "image/png"),
             ("a.mp4", b"anything", "video/mp4"),
             ("a", MP4, "video/mp4"),

@@ -45,10 +45,8 @@ fn files_that_end_before_their_picture_are_refused_by_every_kind() {
         for percent in [40, 90, 99] {
             for kind in built_in().iter().map(|model| model.kind()) {
                 let message = refusal(kind, whole[..whole.len() * percent / 100].to_vec());
-                assert!(
-                    message.contains("is not a picture that can be read"),
-                    "{kind}, {format:?}: {message}"
-                );
+                let is_named = message.contains("the file ends before its picture does");
+                assert!(is_named, "{kind}, {format:?}: {message}");
             }
         }
     }
@@ -62,6 +60,10 @@ fn formats_that_cannot_be_read_are_named() {
         (b"\0\0\0\x1cftypavif\0\0\0\0", "AVIF"),
         (b"\0\0\0\x18ftypisom\0\0\0\0", "a video"),
         (b"\x1a\x45\xdf\xa3\0\0\0\0", "a video"),
+        (b"\0\0\0\x1cftypmiaf\0\0\0\0mif1heic\0\0\0\0", "HEIC"),
+        (b"\0\0\0\x20ftypmif1\0\0\0\0mif1avifmiaf\0\0\0\0", "AVIF"),
+        (b"II+\0\x08\0\0\0", "BigTIFF"),
+        (b"IIU\0\x08\0\0\0", "a raw photo"),
         // A preview, and the version of the digital negative.
         (b"II*\0\x08\0\0\0\x01\0\xfe\0\x04\0\x01\0\0\0\x01\0\0\0\0\0\0\0", "a raw photo"),
         (b"MM\0*\0\0\0\x08\0\x01\xc6\x12\0\x01\0\0\0\x04\x01\x04\0\0\0\0\0\0", "a raw photo"),
@@ -93,6 +95,18 @@ fn gray_and_deep_pictures_are_read_in_eight_bits_of_color() {
     }
     let gray = plain([77, 77, 77]).into_luma8();
     assert!(is_near(color(&read(encoded(&gray.into(), ImageFormat::Jpeg))), [77, 77, 77, 255]));
+}
+
+#[test]
+fn colors_of_a_tiff_that_are_multiplied_by_their_opacity_are_divided_by_it() {
+    let color = color(&read(include_bytes!("files/premultiplied.tif").to_vec()));
+    assert!(is_near(color, [199, 100, 50, 128]), "{color:?}");
+}
+
+#[test]
+fn a_tiff_on_which_its_decoder_panics_is_refused() {
+    let message = refusal(KEEPS_COLORS, include_bytes!("files/planes-in-tiles.tif").to_vec());
+    assert!(message.contains("the decoder of its format failed"), "{message}");
 }
 
 #[test]

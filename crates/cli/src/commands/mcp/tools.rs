@@ -208,8 +208,11 @@ fn schema_of(input: &Descriptor) -> Value {
     match &input.type_ {
         Some(DescriptorType::File) => {
             let accepted = input.mime_type.as_deref().unwrap_or_default().join(", ");
-            let description =
-                format!("A file: a URL, or a path in the folder of this server. Accepted types: {accepted}");
+            let most = input.max_pixels.map(|pixels| format!(", at most {} megapixels", pixels as f64 / 1e6));
+            let description = format!(
+                "A file: a URL, or a path in the folder of this server. Accepted types: {accepted}{}",
+                most.unwrap_or_default(),
+            );
             json!({"type": "string", "description": printable(&description)})
         }
         Some(DescriptorType::Int) => number("integer"),
