@@ -229,7 +229,10 @@ async fn files_are_taken_from_anywhere_on_the_page() {
     tab.until("document.querySelector('.preview img')?.naturalWidth > 0").await;
     tab.open(&address(&site, "/models/haze-removal")).await;
     for (file, reason) in [
-        ("[new File(['a'], 'a.pdf', {type: 'application/pdf'})]", "a.pdf is of the type application/pdf, not of image/jpeg"),
+        (
+            "[new File(['a'], 'a.pdf', {type: 'application/pdf'})]",
+            "a.pdf is of the type application/pdf, not of image/jpeg",
+        ),
         (
             "[new File([new Uint8Array(101 * 2 ** 20)], 'a.png', {type: 'image/png'})]",
             "a.png has more than 100 MiB",
@@ -239,7 +242,8 @@ async fn files_are_taken_from_anywhere_on_the_page() {
         tab.shows(reason).await;
         assert_eq!(tab.eval("document.querySelector('input[type=file]').files.length").await, 0);
     }
-    let mixed = "[new File(['a'], 'a.heic', {type: 'image/heic'}), new File(['b'], 'b.png', {type: 'image/png'})]";
+    let mixed =
+        "[new File(['a'], 'a.heic', {type: 'image/heic'}), new File(['b'], 'b.png', {type: 'image/png'})]";
     tab.eval(&paste(mixed)).await;
     tab.shows("a.heic is of the type image/heic").await;
     assert_eq!(tab.eval("document.querySelector('input[type=file]').files[0].name").await, "b.png");
