@@ -90,6 +90,7 @@ pub struct Server {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    answers_half_closed: bool,
 }
 
 impl Listener {
@@ -97,7 +98,14 @@ impl Listener {
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = listen(address)?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, answers_half_closed: true })
+    }
+
+    /// Drops a request when its client closes its sending side. Otherwise such a client gets its response, and the
+    /// request of a client that is gone runs to its end.
+    #[must_use]
+    pub fn dropping_half_closed(self) -> Self {
+        Self { answers_half_closed: false, ..self }
     }
 
     /// Returns the address of the listener.
@@ -111,6 +119,7 @@ impl Listener {
         let Timeouts { head, keep_alive, shutdown, .. } = server.timeouts;
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
+            .half_close(self.answers_half_closed)
             .header_read_timeout(keep_alive + KEEP_ALIVE_GRACE)
             .max_headers(100)
             .max_buf_size(CONNECTION_BUFFER);

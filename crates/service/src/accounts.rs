@@ -43,7 +43,28 @@ pub(crate) fn check_line(name: &str, text: &str, max: usize) -> Result<(), Strin
     if text.trim().is_empty() || text.chars().count() > max || text.chars().any(char::is_control) {
         return Err(format!("a {name} is one line of 1 to {max} characters"));
     }
+    if redact_keys(text) != text {
+        return Err(format!("a {name} must not contain an API key: others can read it"));
+    }
     Ok(())
+}
+
+/// Returns a text with the identifiers of API keys in place of the keys.
+pub(crate) fn redact_keys(text: &str) -> String {
+    const MIN_SECRET: usize = 8;
+    let word = |text: &str| text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let mut parts = text.split("isk_");
+    let mut redacted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (id, rest) = part.split_at(word(part));
+        redacted.extend(["isk_", id]);
+        let secret = rest.strip_prefix('_').map(|secret| secret.split_at(word(secret)));
+        match secret.filter(|(secret, _)| !id.is_empty() && secret.len() >= MIN_SECRET) {
+            Some((_, rest)) => redacted.extend(["_…", rest]),
+            None => redacted.push_str(rest),
+        }
+    }
+    redacted
 }
 
 string_enum! {
@@ -253,5 +274,13 @@ mod tests {
         assert!(!key.kept.is_of(&format!("{}x", key.text)));
         assert!(NewKey::chosen("any-text-at-all!")?.kept.is_of("any-text-at-all!"));
         Ok(())
+    }
+
+    #[test]
+    fn a_key_in_a_text_is_replaced_by_its_identifier_and_a_name_with_one_is_refused() {
+        let text = "/keys/isk_ab12_secretsecret?of=isk_cd_otherother, isk_ef isk_ef_short";
+        assert_eq!(redact_keys(text), "/keys/isk_ab12_…?of=isk_cd_…, isk_ef isk_ef_short");
+        assert!(check_line("name", "my isk_ab12_secretsecret", 99).is_err());
+        assert!(check_line("name", "the key isk_ab12", 99).is_ok());
     }
 }

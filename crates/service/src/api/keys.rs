@@ -108,7 +108,10 @@ impl NewKeyBody {
     fn rules(self, now: Moment) -> Result<KeyRules, Failure> {
         let Self { name, expires_at, daily_limit, models } = self;
         let unreadable = |_| {
-            Failure::unprocessable("expires_at must be a time with its zone, such as 2030-01-01T00:00:00Z")
+            Failure::unprocessable(
+                "expires_at must be a time with its zone, such as 2030-01-01T00:00:00Z, and at most \
+                 9999-12-30T22:00:00Z; without it, the key does not expire",
+            )
         };
         let expires_at = expires_at.map(|time| time.parse::<Timestamp>().map_err(unreadable)).transpose()?;
         let expires_at = expires_at.map(|time| Moment(time.as_millisecond()));

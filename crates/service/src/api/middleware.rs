@@ -20,7 +20,7 @@ pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 const IDEMPOTENCY_KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
 /// Adds the retention of idempotency keys to every response, by which clients detect the support.
-pub(super) async fn announce_keys(mut response: Response) -> Response {
+pub(crate) fn announce_keys(mut response: Response) -> Response {
     response.headers_mut().insert(IDEMPOTENCY_KEY_RETENTION, KEY_RETENTION.as_secs().into());
     response
 }

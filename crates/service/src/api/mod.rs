@@ -19,7 +19,7 @@ use axum::routing::get;
 use caller::Caller;
 #[cfg(test)]
 pub(crate) use keys::MAX_KEYS;
-pub(crate) use middleware::RequestLimit;
+pub(crate) use middleware::{RequestLimit, announce_keys};
 #[cfg(test)]
 pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
 use tokio::sync::Mutex;
@@ -91,6 +91,6 @@ pub(crate) fn router(api: Api, middleware: Middleware<'_>) -> Router {
     // A request that a test control delays holds no permit meanwhile.
     (middleware.with_controls)(routes)
         .layer(option_layer(middleware::cors(middleware.origins)))
-        .layer(map_response(middleware::announce_keys))
+        .layer(map_response(async |response| middleware::announce_keys(response)))
         .layer(from_fn_with_state(middleware.observer, observe::observe))
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
+use crate::accounts::redact_keys;
 
 const MAX_ENTRIES: usize = 10_000;
 
@@ -63,7 +64,7 @@ impl Journal {
             at,
             side: seen.side,
             method: seen.method.chars().take(MAX_TEXT).collect(),
-            path: seen.path.chars().take(MAX_TEXT).collect(),
+            path: redact_keys(&seen.path).chars().take(MAX_TEXT).collect(),
             operation: seen.operation,
             request_id: seen.request_id.clone(),
             status: None,

@@ -9,6 +9,7 @@ pub(crate) fn is_mime(text: &str) -> bool {
     };
     let (essence, mut parameters) = text.split_at(text.find(';').unwrap_or(text.len()));
     let is_type = essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype));
+    let is_pattern = essence.contains('*');
     while let Some(parameter) = parameters.strip_prefix(';') {
         let parameter = parameter.strip_prefix(' ').unwrap_or(parameter);
         let Some((name, value)) = parameter.split_once('=') else { return false };
@@ -25,7 +26,7 @@ pub(crate) fn is_mime(text: &str) -> bool {
         parameters = rest;
     }
     // Signing a header folds white space, so only single spaces are allowed.
-    text.len() <= 255 && is_type && parameters.is_empty() && !text.contains("  ")
+    text.len() <= 255 && is_type && !is_pattern && parameters.is_empty() && !text.contains("  ")
 }
 
 fn quoted_length(text: &str) -> Option<usize> {
@@ -61,6 +62,7 @@ mod tests {
             "image/",
             "/png",
             "image/*/x",
+            "image/*",
             "a b/c",
             "a/b;",
             "a/b;c",

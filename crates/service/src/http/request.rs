@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::IntErrorKind;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody as _};
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Query, Request};
@@ -32,12 +32,17 @@ impl From<Limits> for BodyLimits {
 }
 
 pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, Failure> {
+    let too_large = || {
+        let message = format!("the body is larger than {} bytes", limits.bytes);
+        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+    };
+    // Before a client that expects `100 Continue` is told to send it.
+    if request.body().size_hint().lower() > limits.bytes as u64 {
+        return too_large();
+    }
     match tokio::time::timeout(limits.time, Bytes::from_request(request, &())).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let message = format!("the body is larger than {} bytes", limits.bytes);
-            Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message))
-        }
+        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => too_large(),
         Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "the body was cut off")),
         Err(_) => Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
     }

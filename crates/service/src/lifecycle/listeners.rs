@@ -58,6 +58,7 @@ impl Listeners {
         serve(self.api, routers.api);
         serve(self.storage, routers.storage);
         serve(self.operations, routers.operations);
-        serve(self.nodes, routers.nodes);
+        // A claim waits for a task, which would go to a node that is gone.
+        serve(self.nodes.map(Listener::dropping_half_closed), routers.nodes);
     }
 }

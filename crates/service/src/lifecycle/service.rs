@@ -18,6 +18,7 @@ use super::start_timeout::StartTimeout;
 use super::wiring::Wiring;
 use crate::accounts::NewKey;
 use crate::admin::Admin;
+use crate::api::announce_keys;
 use crate::background::BackgroundTasks;
 use crate::config::{Config, Data};
 use crate::controls::{self, Controls, Side, Tester};
@@ -182,7 +183,7 @@ impl Service {
             },
             connections: Connections::new(max_connections),
             stop: background.stop.clone(),
-            refusal: refuse_unrouted,
+            refusal: |reason| announce_keys(refuse_unrouted(reason)),
         };
         let metrics = Arc::new(Metrics::new(database.metrics()));
         let spans = Arc::new(Spans::start(config.otlp_endpoint.as_deref(), &metrics.dropped_spans)?);

@@ -40,7 +40,8 @@ fn void(target: &Target) -> S3Error {
         "this target is void: its file was deleted, replaced or uploaded by another account, or the membership \
          has ended since; ask for a new one."
     } else {
-        "the file that this target stored was deleted or replaced."
+        "this target is void: its file was deleted or replaced, the account was suspended, or the upload ended \
+         more than an hour after the target expired; ask for a new one."
     })
 }
 

@@ -18,6 +18,8 @@ async fn a_request_without_exactly_one_host_is_refused_on_every_listener() -> Te
             let request = format!("GET /nothing HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
             let response = exchange(host, request.as_bytes()).await?;
             assert!(response.starts_with("HTTP/1.1 400 "), "{hosts:?}: {response}");
+            // Without it, a client would conclude that the service knows no idempotency keys.
+            assert!(response.contains("\r\nidempotency-key-retention: "), "{response}");
         }
     }
     Ok(())
@@ -52,6 +54,34 @@ async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() ->
         let response = ask(&mut stream, "").await?;
         assert!(response.starts_with("HTTP/1.1 40"), "{response}");
         ask(&mut stream, "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_before_it_is_invited() -> TestResult {
+    let service = Service::start(config()).await?;
+    let key = service.api_key().ok_or("no key")?;
+    let request = format!(
+        "POST /api/v1/api-key/model/list HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\ncontent-length: 20000000\r\nexpect: 100-continue\r\n\r\n"
+    );
+    let response = exchange(api(&service), request.as_bytes()).await?;
+    assert!(response.starts_with("HTTP/1.1 413 "), "{response}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_sending_side_gets_its_response() -> TestResult {
+    let service = Service::start(config()).await?;
+    let key = service.api_key().ok_or("no key")?;
+    for path in ["balance", "model/color-extraction"] {
+        let head = format!("GET /api/v1/api-key/{path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
+        let mut stream = TcpStream::connect(api(&service)).await?;
+        stream.write_all(head.as_bytes()).await?;
+        stream.shutdown().await?;
+        let response = ask(&mut stream, "").await?;
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
     Ok(())
 }
