@@ -28,6 +28,8 @@ pub(crate) struct Failure {
     pub(crate) context: Vec<String>,
     /// Identifiers of tasks, one a line, for scripts.
     pub(crate) data: Vec<String>,
+    /// Something on this machine, such as a full disk, that further work would meet too.
+    pub(crate) is_local: bool,
     /// The same as JSON: the task, or an object with `candidates`.
     pub(crate) json: Option<Box<str>>,
 }
@@ -44,8 +46,8 @@ impl Failure {
 
     /// Of something on this machine, such as a file.
     pub(crate) fn local_failure(doing: impl Display, cause: impl Display) -> Self {
-        Self::new(exit::FAILED, format!("{doing}: {cause}"))
-            .with_hint("correct that on this machine and try again")
+        let failure = Self::new(exit::FAILED, format!("{doing}: {cause}"));
+        Self { is_local: true, ..failure.with_hint("correct that on this machine and try again") }
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -82,6 +84,7 @@ impl From<Error> for Failure {
             hint: Some(hint),
             context: error.context().map(context).unwrap_or_default(),
             data: tasks(&error).iter().map(ToString::to_string).collect(),
+            is_local: matches!(&error, Error::File(file) if file.kind == FileErrorKind::Unwritable),
             json: json_of(&error).map(String::into_boxed_str),
         }
     }

@@ -5,6 +5,7 @@ use inferstore::types::{CreatedKey, KeyId, KeyPage, KeyRecord, NewKeyRequest};
 use inferstore::{Client, Decimal, Error, Timestamp};
 
 use crate::complete;
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::Report;
@@ -83,10 +84,14 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
             let (created, json) = permitted(created, &client).await?;
             let key = created.key.expose().to_owned();
             let report = Report { below: vec![key.clone()], json, quiet: vec![key], ..Report::default() };
-            session.output.report_key(&report.of_type::<CreatedKey>())?;
-            session
-                .output
-                .note(format!("the key {} is created; this is the one time it is shown", created.id));
+            let reported = session.output.report_key(&report.of_type::<CreatedKey>());
+            let id = created.id;
+            let hint = format!("the key {id} is created; if it was not shown: inferstore keys revoke {id}");
+            reported.map_err(|failure| failure.with_hint(hint.clone()))?;
+            if session.output.is_closed() {
+                return Err(Failure::new(exit::FAILED, "standard output is closed").with_hint(hint));
+            }
+            session.output.note(format!("the key {id} is created; this is the one time it is shown"));
             Ok(())
         }
         Command::Revoke { key } => {

@@ -147,7 +147,7 @@ impl Connection<'_> {
             return Ok(());
         };
         let params = message.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
-        let Some(id) = message.get("id").filter(|id| !id.is_null()).cloned() else {
+        let Some(id) = message.get("id").cloned() else {
             if method == "notifications/cancelled"
                 && let Some(cancel) =
                     self.cancels.remove(&params.get("requestId").unwrap_or(&Value::Null).to_string())
@@ -156,6 +156,13 @@ impl Connection<'_> {
             }
             return Ok(());
         };
+        if !(id.is_string() || id.is_number()) || self.cancels.contains_key(&id.to_string()) {
+            return self.fail(
+                id,
+                INVALID_REQUEST,
+                "the id must be a string or a number that no open request has",
+            );
+        }
         match method {
             "initialize" => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": initialized(&params)})),
             "ping" => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}})),

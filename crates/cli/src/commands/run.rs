@@ -67,8 +67,8 @@ pub(crate) struct RunOptions {
     /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
     input_json: Option<String>,
-    /// Run the model for each row of a CSV or JSON Lines file: a column is an input, a file is a path or a URL, and
-    /// a number may be several, such as 10..90:10
+    /// Run the model for each row of a CSV or JSON Lines file: a column is an input, a file is a path from the current
+    /// folder or a URL, and a number may be several, such as 10..90:10
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rows: Option<String>,
     /// Run the model for each file in a folder, and for each that comes, until Ctrl-C; each once, across restarts
@@ -385,7 +385,11 @@ impl Run {
         let json = serde_json::json!({"task_id": id});
         session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
-        session.output.report_done(&Report::of_one(table, json, id))
+        let reported = session.output.report_done(&Report::of_one(table, json, id));
+        let hint = || {
+            format!("the task is created, and is not created again by: inferstore task wait {id} -o outputs/")
+        };
+        reported.map_err(|failure| failure.with_hint(hint()))
     }
 
     async fn followed(self, session: &Session) -> Result {

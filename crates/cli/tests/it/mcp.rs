@@ -120,6 +120,8 @@ fn models_are_tools_with_schemas_from_their_declarations() {
     assert_eq!(agent.ask("tools/call", json!({"name": "no-such-tool"}))["error"]["code"], -32602);
     agent.send(&json!([1, 2]));
     assert_eq!(agent.receive().expect("a response")["error"]["code"], -32600);
+    agent.send(&json!({"jsonrpc": "2.0", "id": null, "method": "ping"}));
+    assert_eq!(agent.receive().expect("a response")["error"]["code"], -32600);
     writeln!(agent.stdin.as_mut().expect("it is open"), "no json").expect("the server reads");
     assert_eq!(agent.receive().expect("a response")["error"]["code"], -32700);
     assert!(agent.end().is_empty());

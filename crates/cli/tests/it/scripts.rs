@@ -306,6 +306,23 @@ fn a_paid_run_whose_report_cannot_be_written_names_its_task() {
     assert!(printed.contains(&format!("inferstore task show {}", task.trim())), "{printed}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_detached_task_or_a_new_key_that_cannot_be_written_is_named() {
+    let local = Local::with(|config| config.owners_manage_keys = Some(true));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    for (words, hint) in [
+        ("run haze-removal hazy.png --detach -q", "inferstore task wait "),
+        ("keys create --name lost -q", "inferstore keys revoke "),
+    ] {
+        let mut command = local.command(words);
+        let output = command.stdout(full.try_clone().expect("it is open")).output().expect("it starts");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(printed.contains(hint) && !printed.contains("try again"), "{printed}");
+        assert_eq!(output.status.code(), Some(exit::FAILED.into()));
+    }
+}
+
 #[test]
 fn what_is_refused_is_not_announced_first() {
     let local = Local::start();

@@ -36,6 +36,35 @@ fn change_time(local: &Local, path: &str, seconds: i64) {
     file.set_modified(time).expect("it can be set");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_download_writes_through_no_symbolic_link() {
+    let local = Local::start();
+    for name in ["linked.txt", "broken.txt", "plain.txt"] {
+        write(&local, &format!("stored/{name}"), "stored");
+    }
+    sync(&local, "stored documents");
+    write(&local, "precious.txt", "precious");
+    write(&local, "here/plain.txt", "changed");
+    for (target, link) in [("../precious.txt", "here/linked.txt"), ("../nothing.txt", "here/broken.txt")] {
+        std::os::unix::fs::symlink(target, local.cli.path(link)).expect("it can be made");
+    }
+    let ended = local.cli.call("files sync documents here");
+    assert!(ended.stderr.contains("here/linked.txt is a symbolic link, or in one, and stays"), "{ended}");
+    assert_eq!([read(&local, "precious.txt"), read(&local, "here/plain.txt")], ["precious", "stored"]);
+    assert!(!local.cli.folder.path().join("nothing.txt").exists());
+}
+
+#[test]
+fn the_inputs_of_runs_stay_when_a_sync_deletes() {
+    let local = Local::start();
+    write(&local, "here/a.txt", "one");
+    write(&local, "inputs/0123456789abcdef0123456789abcdef-a.png", "an input");
+    write(&local, "inputs/stale.txt", "two");
+    sync(&local, "inputs samples");
+    assert_eq!(sync(&local, "here samples --delete"), "upload a.txt, delete stale.txt");
+}
+
 #[test]
 fn an_empty_file_is_left_out_and_holds_nothing_back() {
     let local = Local::start();

@@ -38,7 +38,7 @@ pub(crate) struct SyncArguments {
     /// Destination: a folder of the other side; ./samples is a folder of this machine, samples one of the storage
     #[arg(value_hint = ValueHint::DirPath)]
     destination: String,
-    /// Delete files of the destination that the source does not have
+    /// Delete files of the destination that the source does not have; stored inputs that runs uploaded stay
     #[arg(long)]
     delete: bool,
     /// Print what would be done, and do nothing
@@ -100,9 +100,18 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         session.output.note(format!("{} is empty and is left out", file.path.display()));
         same.insert(name);
     }
+    let root = session.environment.folder.join(&path);
+    for name in stored.keys().filter(|_| !is_upload) {
+        let file = local.get(name).map_or_else(|| path.join(name), |file| file.path.clone());
+        if is_behind_link(&root, &session.environment.folder.join(&file)) {
+            session.output.note(format!("{} is a symbolic link, or in one, and stays", file.display()));
+            same.insert(name);
+        }
+    }
     let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
     let (source, destination) = if is_upload { (here, there) } else { (there, here) };
-    let deleted = destination.difference(&source).filter(|_| delete).map(|name| (*name).clone());
+    let is_deleted = |name: &&&String| delete && !(is_upload && is_input_of_run(name));
+    let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone());
     let actions = Actions {
         sent: source.difference(&same).map(|name| (*name).clone()).collect(),
         deleted: deleted.collect(),
@@ -112,7 +121,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         return session.output.report(&report(&actions, is_upload, ["to send", "to delete"]));
     }
     if !is_upload {
-        delete_unfinished(&session.environment.folder.join(&path));
+        delete_unfinished(&root);
     }
     let failures = if is_upload {
         upload(&actions, &local, stored, folder, jobs, client, session).await
@@ -148,6 +157,19 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTree
         }
     }
     Ok(local)
+}
+
+/// Returns true if a download to this path would write elsewhere than to this place in the folder.
+fn is_behind_link(folder: &Path, path: &Path) -> bool {
+    let inner = path.strip_prefix(folder).unwrap_or(path);
+    let folders = inner.ancestors().map(|inner| folder.join(inner));
+    folders.take_while(|path| path != folder).any(|path| path.is_symlink())
+}
+
+/// Returns true for the name of an input that a run uploaded: it begins with the hash of its content.
+fn is_input_of_run(name: &str) -> bool {
+    let hash = name.split_once('-').map_or("", |(hash, _)| hash);
+    hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns true for the name of a download that has not ended, in a folder of its own name or not.

@@ -411,7 +411,12 @@ impl Batch {
         let names =
             TemplateVariables { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&item, &key, &outcome, own, &names, session).await;
-        let outputs = outputs.map_err(|failure| failure.about(&file))?;
+        let outputs = outputs.map_err(|failure| {
+            if failure.is_local {
+                self.stopped.store(true, Ordering::Relaxed);
+            }
+            failure.about(&file)
+        })?;
         ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
         item.done(&outcome, outputs)?;
         ended.status = Status::Success;

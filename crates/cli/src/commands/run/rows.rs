@@ -35,7 +35,12 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
         return rows.collect();
     }
     let header = text.lines().next().unwrap_or_default();
-    let delimiter = if header.contains('\t') && !header.contains(',') { b'\t' } else { b',' };
+    // Spreadsheets write semicolons where the comma is in numbers.
+    let delimiter = match (header.contains(','), header.contains('\t'), header.contains(';')) {
+        (false, true, _) => b'\t',
+        (false, false, true) => b';',
+        _ => b',',
+    };
     let mut reader =
         csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_reader(text.as_bytes());
     let columns = reader.headers().map_err(|error| malformed(1, &error.to_string()))?.clone();
@@ -80,6 +85,7 @@ mod tests {
     fn rows_are_csv_tabs_or_json_lines_and_empty_cells_are_not_given() {
         assert_eq!(rows("a,b\n1,2\n\"x\ny\",\n3,4\n"), [(2, 2), (3, 1), (5, 2)]);
         assert_eq!(rows("\u{feff}a\tb\n1\t2\n"), [(2, 2)]);
+        assert_eq!(rows("a;b\n1,5;2\n"), [(2, 2)]);
         assert_eq!(rows("a,b\r\n1,2\r\n\r\n\"x\r\ny\",\r\n3,4\r\n"), [(2, 2), (4, 1), (6, 2)]);
         assert_eq!(rows("a\n\n1\n\n\n2"), [(3, 1), (6, 1)]);
         assert_eq!(rows("{\"a\":1,\"b\":null}\n\n{\"a\":\"x\"}\n"), [(1, 1), (3, 1)]);
