@@ -214,6 +214,9 @@ fn reason(message: &str) -> String {
     printable(&(shown + rest))
 }
 
+/// The most bytes that a filter makes of small JSON: an expression such as `repeat(.)` has no end.
+const MAX_FILTERED: usize = 64 << 20;
+
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
 pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
     let failed = |error: &dyn std::fmt::Display| {
@@ -222,9 +225,13 @@ pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
     let filter = compiled(expression)?;
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
-    let mut values = Vec::new();
+    let (mut values, mut size) = (Vec::new(), 0);
     for value in filter.id.run((context, input)).map(unwrap_valr) {
         let value = value.map_err(|error| failed(&error))?.to_string();
+        size += value.len() + 1;
+        if size > MAX_FILTERED.max(4 * json.len()) {
+            return Err(wrong(expression, "its output has no end, or is far larger than the JSON"));
+        }
         values.push(serde_json::from_str::<String>(&value).unwrap_or(value));
     }
     Ok(values)
@@ -235,6 +242,11 @@ mod tests {
     use super::*;
 
     const RECORD: &str = "{\n  \"a b\": 1.50,\n  \"c\": \"x \\\" y\\\\\", \"d\": [ ]\n}";
+
+    #[test]
+    fn a_filter_without_an_end_is_refused() {
+        assert!(filtered("1", "repeat(.)").is_err_and(|failure| failure.headline.contains("no end")));
+    }
 
     #[test]
     fn a_record_goes_onto_one_line_and_keeps_its_texts() {
