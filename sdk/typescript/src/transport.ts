@@ -13,10 +13,16 @@ const HINTS: Record<number, string> = {
   404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
   409: "read the message of the service; the present state does not allow the call",
 };
+const USE_TARGET = "if the service is there, use that address as the base URL; the client follows no redirect with the API key";
 const TRY_LATER = "try again later; where the call changes something, check first whether it had its effect";
 const FIX = "fix what the service names, or the arguments; the same call fails again";
 /** Errors of Node.js before anything was sent. */
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT", "EHOSTUNREACH", "ENETUNREACH"];
+
+/** Hosts that are this machine. */
+const LOOPBACK = /^((.+\.)?localhost|127\.[0-9.]+|\[::1\])$/;
+/** What each signal of a caller ends. It has one listener, because Node.js warns of more than ten. */
+const ENDS = new WeakMap<AbortSignal, Set<() => void>>();
 
 /** Options of every operation that takes long. */
 export interface LimitOptions {
@@ -41,6 +47,8 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** Another implementation of `fetch`, such as one through a proxy. */
   fetch?: typeof fetch;
+  /** Sends the key over plain http to other machines too, where everyone in between can read it. */
+  allowInsecureHttp?: boolean;
 }
 
 /** A create that may still add its task to the history. */
@@ -69,12 +77,15 @@ export class Core {
   readonly creates = new Set<OpenCreate>();
   readonly declarations = new Map<string, { at: number; declared: Map<string, Record<string, unknown>> }>();
 
-  constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch }: ClientOptions) {
+  constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch, allowInsecureHttp }: ClientOptions) {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
-    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.username) {
+    if (!url || !/^https?:$/.test(url.protocol) || /[?#]/.test(baseUrl) || url.username || url.password) {
       throw new InvalidArgument(`baseUrl: ${shown(baseUrl)} is not the root of an API; expected a URL such as https://host/api/v1`);
     }
-    if (!/^[!-~]+$/.test(apiKey)) throw new InvalidArgument("apiKey: it is empty, or has characters that a header cannot carry");
+    if (url.protocol === "http:" && !LOOPBACK.test(url.hostname) && !allowInsecureHttp) {
+      throw new InvalidArgument("baseUrl: plain http would show the API key to everyone in between; use https, or allowInsecureHttp: true");
+    }
+    if (!/^[!-~]+$/.test(apiKey ?? "")) throw new InvalidArgument("apiKey: it is empty, or has characters that a header cannot carry");
     this.baseUrl = baseUrl.replace(/\/+$/, "");
     this.#key = apiKey;
     this.redactor = new Redactor([apiKey]);
@@ -106,10 +117,10 @@ export class Api extends Operations {
   readonly signal: AbortSignal;
   readonly #end: number;
 
-  constructor(readonly core: Core, { deadlineMs = Infinity, signal = new AbortController().signal }: LimitOptions = {}) {
+  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
     super();
-    if (!(deadlineMs >= 0)) throw new InvalidArgument(`deadlineMs: ${deadlineMs} is no number of milliseconds`);
-    this.signal = signal;
+    if (typeof deadlineMs !== "number" || !(deadlineMs >= 0)) throw new InvalidArgument("deadlineMs: expected a number of milliseconds, 0 or more");
+    this.signal = signal ?? new AbortController().signal;
     this.#end = performance.now() + deadlineMs;
   }
 
@@ -118,13 +129,13 @@ export class Api extends Operations {
     return Math.max(this.#end - performance.now(), 0);
   }
 
-  /** Waits; rejects with the reason of the caller's signal. */
-  sleep(delay: number): Promise<void> {
+  /** Waits; rejects with the reason of the caller's signal. `needless` ends the wait without a result. */
+  sleep(delay: number, needless?: AbortSignal): Promise<void> {
     this.signal.throwIfAborted();
     return new Promise((resolve, reject) => {
-      const abort = () => (clearTimeout(timer), reject(this.signal.reason));
-      const timer = setTimeout(() => (this.signal.removeEventListener("abort", abort), resolve()), delay);
-      this.signal.addEventListener("abort", abort, { once: true });
+      const forget = onAbort(this.signal, () => (clearTimeout(timer), reject(this.signal.reason)));
+      const timer = setTimeout(() => (forget(), resolve()), delay);
+      needless?.addEventListener("abort", () => (clearTimeout(timer), forget()));
     });
   }
 
@@ -140,10 +151,21 @@ export class Api extends Operations {
 
   /** Sends a request once, and reads its response up to a size and a time. */
   async exchange(url: string, init: RequestInit, timeout: number, maxSize: number): Promise<Reply> {
-    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 2)))]);
+    const own = new AbortController();
+    const limit = Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 3)) + 1;
+    // On Node.js 20, a garbage collection may take the signal of `AbortSignal.any`, and that of a response whose body is read.
+    const late = this.sleep(limit, own.signal).then(() => Promise.reject(new Error("it was not complete in time")));
+    try {
+      return await Promise.race([late, this.#receive(url, { ...init, signal: own.signal }, maxSize)]);
+    } finally {
+      own.abort();
+    }
+  }
+
+  async #receive(url: string, init: RequestInit, maxSize: number): Promise<Reply> {
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
-    const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init, signal });
+    const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init });
     const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
     for (const reader = response.body?.getReader(); reader; ) {
@@ -212,7 +234,6 @@ export class Api extends Operations {
       const hint = "check the network and the base URL, then try again";
       return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { inDoubt });
     };
-    this.signal.throwIfAborted();
     if (!this.left) throw failed("the deadline passed before it was sent", false);
     let reply: Reply;
     try {
@@ -227,12 +248,20 @@ export class Api extends Operations {
     }
     const [response, body] = reply;
     this.core.note(response);
-    return open<T>(this.core.redactor, name, response, await body.text());
+    return open<T>(this.core.redactor, name, url, response, await body.text());
   }
 }
 
+/** Calls `end` when the signal aborts, until the returned function is called. */
+function onAbort(signal: AbortSignal, end: () => void): () => void {
+  const ends = ENDS.get(signal) ?? new Set();
+  if (!ENDS.has(signal)) signal.addEventListener("abort", () => ends.forEach((end) => end()), { once: true });
+  ENDS.set(signal, ends.add(end));
+  return () => ends.delete(end);
+}
+
 /** Returns the `data` of a success; throws the error of anything else. */
-function open<T>(redactor: Redactor, name: string, { ok, status, headers }: Response, text: string): T {
+function open<T>(redactor: Redactor, name: string, url: string, { ok, status, headers, type }: Response, text: string): T {
   let envelope: Record<string, unknown> = {};
   try {
     envelope = asObject(decode(text));
@@ -246,9 +275,14 @@ function open<T>(redactor: Redactor, name: string, { ok, status, headers }: Resp
     throw new CallError(name, "decode", problem, CHECK_BASE_URL, { status, inDoubt: true });
   }
   const serviceMessage = typeof envelope["message"] === "string" ? redactor.foreign(envelope["message"]) : undefined;
-  const reason = serviceMessage ?? excerpt;
-  const hint = isTransient(status) ? TRY_LATER : (HINTS[status] ?? FIX);
-  throw new CallError(name, "api", `${name} failed${ok ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hint, {
+  // It is not followed, because the key would go along. A browser shows neither its status nor its target.
+  const isRedirect = type === "opaqueredirect" || (status >= 300 && status < 400);
+  const location = headers.get("location");
+  const target = location && URL.canParse(location, url) ? new URL(location, url).href.split(/[?#]|\/api-key\//)[0]! : "";
+  const to = target && ` to ${redactor.foreign(target, 200)}`;
+  const reason = isRedirect ? `the base URL redirects${to}` : (serviceMessage ?? excerpt);
+  const hint = isRedirect ? USE_TARGET : isTransient(status) ? TRY_LATER : (HINTS[status] ?? FIX);
+  throw new CallError(name, "api", `${name} failed${ok || !status ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hint, {
     status,
     inDoubt: status === 408 || status >= 500,
     serviceMessage,
@@ -272,8 +306,7 @@ function codeOf(error: unknown): string {
 
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "the connection failed";
-  const cause = error.cause instanceof Error ? error.cause.message || codeOf(error) : "";
-  return error.name === "TimeoutError" ? "it was not complete in time" : cause || error.message;
+  return (error.cause instanceof Error && (error.cause.message || codeOf(error))) || error.message;
 }
 
 /** The seconds that a response asks to wait. A date is compared with the `Date` of the same response. */

@@ -4,8 +4,11 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, beforeEach, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
-import { CallError, Client, FileError, InferstoreError, InvalidArgument } from "../src/index.js";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { CallError, Client, DeadlineReached, type ClientOptions, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
 import { retryAfterOf } from "../src/transport.js";
 import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
 import { Service } from "../src/testing.js";
@@ -86,14 +89,14 @@ test("an upload survives a store that fails", async () => {
   assert.ok((await failure(client.download(downloadUrl))) instanceof FileError);
 });
 
-type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer];
+type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer] | undefined;
 
-/** Runs work against a server that responds as it is told. */
+/** Runs work against a server that responds as it is told, or not at all. */
 async function scripted(respond: Respond, work: (origin: string) => Promise<void>): Promise<void> {
   const server = createServer((request, response) => {
     request.resume().on("end", () => {
-      const [status, headers, body] = respond(request, origin);
-      response.writeHead(status, headers).end(body);
+      const [status, headers, body] = respond(request, origin) ?? [];
+      if (status) response.writeHead(status, headers).end(body);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -162,8 +165,59 @@ test("no key reaches another host, and no secret reaches a text", async () => {
   });
 });
 
+test("a garbage collection ends no time limit", async () => {
+  setFlagsFromString("--expose-gc");
+  const collector = setInterval(runInNewContext("gc") as () => void, 20);
+  const half: Respond = (request) => (request.url === "/half" ? [200, { "content-length": "9" }, "half"] : undefined);
+  try {
+    await scripted(half, async (origin) => {
+      const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key", timeoutMs: 300 });
+      for (const call of [
+        (limits: LimitOptions) => client.createOnce(MODEL, INPUTS, limits),
+        (limits: LimitOptions) => client.download(`${origin}/half`, limits),
+      ]) {
+        const hangs = "it hangs";
+        assert.ok((await Promise.race([failure(call({ deadlineMs: 1_000 })), sleep(5_000, hangs)])) instanceof DeadlineReached);
+        const abort = new AbortController();
+        setTimeout(() => abort.abort("enough"), 500);
+        assert.equal(await Promise.race([failure(call({ signal: abort.signal })), sleep(5_000, hangs)]), "enough");
+      }
+    });
+  } finally {
+    clearInterval(collector);
+  }
+});
+
+test("a base URL that redirects is not followed, and the error says where to", async () => {
+  const location = "https://www.h.example/api/v1/api-key/balance?sig=s3cr3t";
+  await scripted(() => [301, { location }, "moved"], async (origin) => {
+    const error = await failure(new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" }).balance());
+    assert.ok(error instanceof CallError && error.status === 301 && !error.isRetryable, inspect(error));
+    assert.match(error.message, /^getBalance failed with 301: the base URL redirects to https:\/\/www\.h\.example\/api\/v1$/);
+    assert.match(error.hint, /base URL/);
+  });
+  // What `fetch` of a browser returns.
+  const opaque = Object.defineProperties(Response.error(), { type: { value: "opaqueredirect" } });
+  const error = await failure(new Client({ baseUrl: "https://h.example/api/v1", apiKey: "key", fetch: async () => opaque }).balance());
+  assert.match(String(error), /getBalance failed: the base URL redirects$/);
+});
+
+test("the key is sent over plain http to this machine only", () => {
+  for (const host of ["localhost", "a.localhost:1", "127.0.0.1", "127.1.2.3:80", "[::1]:3"]) new Client({ baseUrl: `http://${host}/api/v1`, apiKey: "k" });
+  for (const host of ["h.example", "localhost.h.example", "127.0.0.1.h.example", "10.0.0.1", "[::2]"]) {
+    const baseUrl = `http://${host}/api/v1`;
+    assert.throws(() => new Client({ baseUrl, apiKey: "k" }), { name: "InvalidArgument", message: /plain http.*allowInsecureHttp/ });
+    new Client({ baseUrl, apiKey: "k", allowInsecureHttp: true });
+  }
+});
+
 test("settings that cannot work are refused", () => {
-  for (const [baseUrl, apiKey] of [["ftp://h/api/v1", "k"], ["https://h/api/v1?a", "k"], ["nothing", "k"], ["https://h/api/v1", "se cret"], ["https://h/api/v1", ""]] as const) {
+  // Plain JavaScript may leave the key out.
+  assert.throws(() => new Client({ baseUrl: "https://h/api/v1" } as ClientOptions), InvalidArgument);
+  for (const [baseUrl, apiKey] of [
+    ...["ftp://h/api/v1", "https://h/api/v1?a", "https://h/api/v1?", "https://h/api/v1#a", "https://:a@h/api/v1", "nothing"].map((url) => [url, "k"]),
+    ...["se cret", ""].map((key) => ["https://h/api/v1", key]),
+  ] as Array<[string, string]>) {
     assert.throws(() => new Client({ baseUrl, apiKey }), (error) => error instanceof InvalidArgument && !error.message.includes("se cret"));
   }
 });
