@@ -90,6 +90,8 @@ export class Client extends Operations {
 /** Creates the task at most once, with its files uploaded before. */
 async function start(api: Api, model: string, inputs: object, options: CreateOptions) {
   const { key = crypto.randomUUID(), maxCost, requireServing = false, folder } = options;
+  if (typeof key !== "string" || !/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected a text of 1 to 255 visible characters of ASCII");
+  if (asObject(inputs) !== inputs) throw new InvalidArgument("inputs: expected an object with the inputs of the model");
   if (maxCost !== undefined && (typeof maxCost !== "string" || (compareDecimals(maxCost, 0) ?? -1) < 0)) {
     throw new InvalidArgument(`maxCost: ${shown(maxCost)} is no amount; expected a text such as "0.10"`);
   }

@@ -14,9 +14,11 @@ const TRANSFER_TIMEOUT = 30_000;
 const EXPIRED_CODES = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
 const SIGNATURES: Array<[RegExp, string]> = [
   [/^89504e470d0a1a0a/, "image/png"], [/^ffd8ff/, "image/jpeg"], [/^47494638/, "image/gif"], [/^52494646.{8}57454250/, "image/webp"],
+  [/^(49492a00|4d4d002a)/, "image/tiff"],
 ];
 const EXTENSIONS: Record<string, string> = {
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp",
+  tif: "image/tiff", tiff: "image/tiff", heic: "image/heic", avif: "image/avif",
   mp4: "video/mp4", webm: "video/webm", mp3: "audio/mpeg", wav: "audio/wav", pdf: "application/pdf", json: "application/json", txt: "text/plain",
 };
 
@@ -32,14 +34,14 @@ export interface UploadedFile {
 export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
-export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", type = blob.type) {
+export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", given?: string) {
   if (!blob.size || blob.size > MAX_SIZE) {
     const size = blob.size ? `it has ${blob.size} bytes` : "it is empty";
     throw new FileError(name, `${size}; the storage takes 1 to ${MAX_SIZE} bytes`);
   }
   const head = hex(await blob.slice(0, 16).arrayBuffer());
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
-  const mime = signed ?? (type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream"));
+  const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
   return { blob, name, mime, digest: await sha256(blob) };

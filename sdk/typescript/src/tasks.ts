@@ -4,7 +4,7 @@
  * was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
  * must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
 
-import { CallError, DeadlineReached, type Disposition, type History, InvalidArgument, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
+import { CallError, DeadlineReached, type Disposition, type History, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
 import type { TaskDetail, TaskRecord } from "./generated.js";
 import { segment } from "./inputs.js";
 import { Api, asArray, asObject, type Core, type OpenCreate, RETRY } from "./transport.js";
@@ -38,7 +38,6 @@ interface Found {
 
 /** Creates the task, or finds the one that a lost create became. */
 export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean) {
-  if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
   const { core } = api;
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
   for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);

@@ -1,6 +1,7 @@
 /** The life of a caller, and what the types take and refuse. */
 
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import * as inferstore from "../src/index.js";
@@ -40,6 +41,21 @@ test("both tiers store what was sent", async () => {
     await client.deleteFile(stored.downloadUrl);
   }
   assert.deepEqual([(await service.requests("postObject")).length, (await service.requests("putObject")).length], [2, 1]);
+});
+
+test("the type of a file is the one given, that of its content, or that of its name", async () => {
+  const tiff = Buffer.from("II*\0....");
+  for (const [file, options, mime] of [
+    [new File(["a"], "a.TIFF"), {}, "image/tiff"],
+    [new File(["a"], "a.tif"), {}, "image/tiff"],
+    [new File(["a"], "a.heic"), {}, "image/heic"],
+    [new File(["a"], "a.avif"), {}, "image/avif"],
+    [new File([tiff], "a"), {}, "image/tiff"],
+    [new File(["MM\0*...."], "a"), {}, "image/tiff"],
+    [new File([tiff], "a.png"), { mime: "image/x-adobe-dng" }, "image/x-adobe-dng"],
+  ] as const) {
+    assert.equal((await client.upload(file, options)).mime, mime);
+  }
 });
 
 test("a key that an account makes is shown to who asks for it", async () => {
@@ -90,6 +106,13 @@ test("wrong inputs are refused before anything is uploaded", async () => {
     });
   }
   await assert.rejects(client.upload(new Blob([])), inferstore.FileError);
+  // Plain JavaScript passes what the types forbid.
+  const [keys, deadlines] = [[null, 17, "", "a b"], ["300", null, NaN, -1]];
+  for (const options of [...keys.map((key) => ({ key })), ...deadlines.map((deadlineMs) => ({ deadlineMs }))]) {
+    const refused = await failure(client.run(MODEL, { ...INPUTS, input_image: picture() }, options as object));
+    assert.ok(refused instanceof inferstore.InvalidArgument && /^(key|deadlineMs): /.test(refused.message), `${inspect(options)} ${inspect(refused)}`);
+  }
+  await assert.rejects(client.run(MODEL, undefined as unknown as typeof INPUTS), inferstore.InvalidArgument);
   assert.equal((await service.requests("createPresignedUpload")).length, 0);
 });
 
@@ -119,6 +142,22 @@ test("a deadline ends a run and can cancel its task", async () => {
   const abort = new AbortController();
   setTimeout(() => abort.abort(new Error("enough")), 300);
   await assert.rejects(client.run(MODEL, INPUTS, { signal: abort.signal }), /enough/);
+});
+
+test("one signal serves many runs, without a warning", async () => {
+  await service.script(MODEL, "stay_queued");
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on("warning", warned);
+  const abort = new AbortController();
+  setTimeout(() => abort.abort(new Error("enough")), 1_500);
+  const runs = Array.from({ length: 30 }, () => failure(client.run(MODEL, INPUTS, { signal: abort.signal })));
+  assert.deepEqual([...new Set((await Promise.all(runs)).map(String))], ["Error: enough"]);
+  assert.ok(getEventListeners(abort.signal, "abort").length <= 1);
+  process.off("warning", warned);
+  assert.deepEqual(warnings, []);
+  const none = { signal: null, deadlineMs: Infinity } as object;
+  assert.ok(await client.createOnce(MODEL, INPUTS, none));
 });
 
 test("a failed and a canceled task say so", async () => {
@@ -160,4 +199,5 @@ test("types refuse what the document forbids", async () => {
     await client.run("my-model", { anything: 1 });
   };
   assert.equal(typeof never, "function");
+  for (const internal of ["Redactor", "shown", "isTransient"]) assert.ok(!(internal in inferstore), internal);
 });
