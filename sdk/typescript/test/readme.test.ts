@@ -23,8 +23,6 @@ test("the blocks of the README compile and run as printed", async () => {
     symlinkSync(join(PACKAGE, "node_modules/@types"), join(folder, "node_modules/@types"));
     writeFileSync(join(folder, "photo.png"), PIXEL);
     blocks.forEach((block, number) => writeFileSync(join(folder, `${number}.mts`), block));
-    // Files of the public internet are not there in tests.
-    await service.script("color-extraction", "succeed", { output: { output: "#102030" } });
     const env = { ...process.env, INFERSTORE_BASE_URL: service.baseUrl, INFERSTORE_API_KEY: service.apiKey };
     const run = (program: string, ...options: string[]) => {
       const { status, stdout, stderr } = spawnSync(program, options, { cwd: folder, env, encoding: "utf8" });
