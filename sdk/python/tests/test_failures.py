@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -253,6 +255,22 @@ def test_settings_that_cannot_work_are_refused(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(inferstore.InvalidArgument, match=problem) as refused:
             Client(base_url, key)
         assert "se cret" not in str(refused.value)
+
+
+def test_an_error_can_be_copied_and_pickled() -> None:
+    call = inferstore.ApiError("m", "h", operation="getBalance", status=502, attempts=3)
+    for error in (
+        call,
+        inferstore.InvalidInputs("m", {"a": "b"}),
+        inferstore.OutcomeUnknown(call, ["t"], "complete"),
+        inferstore.CostLimitExceeded(None, Decimal(1)),
+        inferstore.ModelOffline("m"),
+        inferstore.TaskFailed("t", "out of memory", None, "limit"),
+        inferstore.DeadlineReached("the task has not ended", "t"),
+        inferstore.FileError("a", "b", status=403),
+    ):
+        for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+            assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))
 
 
 def test_nothing_listens_there() -> None:

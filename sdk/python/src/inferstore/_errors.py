@@ -91,6 +91,10 @@ class InferstoreError(Exception):
         vars(self).update(known, hint=hint)
         self.add_note(f"hint: {hint}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles the error without `__init__`, whose arguments are not `args`."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class InvalidArgument(InferstoreError):
     """An argument or a setting cannot be used. Nothing was sent."""
