@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import time
+import uuid
 from decimal import Decimal
 from pathlib import Path
 
@@ -158,3 +161,26 @@ def test_the_same_key_is_the_same_task(client: Client, tmp_path: Path) -> None:
     with pytest.raises(inferstore.ApiError) as conflict:
         client.create_once(ModelId(MODEL), {**inputs, "angle": 31}, key="invoice-17")
     assert conflict.value.status == 409 and not conflict.value.is_retryable
+
+
+@pytest.mark.parametrize("key", ["", "a b", "é", "k" * 256, "k\n", 17, uuid.UUID(int=1)])
+def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
+    key: str, client: Client, service: Service, tmp_path: Path
+) -> None:
+    with pytest.raises(inferstore.InvalidArgument, match="key: expected 1 to 255"):
+        client.create_once(ModelId(MODEL), {**INPUTS, "input_image": picture(tmp_path)}, key=key)
+    assert not service.requests()
+
+
+def test_a_download_needs_no_hard_links(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", link)
+    url = client.upload(File(PIXEL, "a.png")).download_url
+    assert client.download(url, tmp_path / "a.png").read_bytes() == PIXEL
+    # Another program writes the file during the download.
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    with pytest.raises(inferstore.FileError, match="File exists"):
+        client.download(url, tmp_path / "a.png")
+    assert os.listdir(tmp_path) == ["a.png"]

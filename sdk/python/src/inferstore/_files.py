@@ -46,6 +46,8 @@ class Source:
         given = file if isinstance(file, File) else None
         self._file, self.label = file, given.name if given else str(file)
         self.name = name or (given.name if given else os.path.basename(self.label))
+        if given and not isinstance(given.content, (bytes, bytearray, memoryview)):
+            raise InvalidArgument(f"the content of the file {shown(given.name)} is not bytes; encode text first")
         digest, self.size, head = hashlib.blake2b(digest_size=16), 0, b""
         for chunk in self.chunks():
             digest.update(chunk)
@@ -281,7 +283,13 @@ async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, 
                 while target.exists():
                     number += 1
                     target = stem.with_name(f"{stem.name}-{number}{extension}")
-            os.replace(part, target) if overwrite else os.link(part, target)
+            try:
+                os.link(part, target)
+            except OSError:
+                # There is a file, or the file system has no hard links. An exclusive create overwrites nothing.
+                if not overwrite:
+                    open(target, "xb").close()
+                os.replace(part, target)
             return target
     except OSError as error:
         raise FileError(str(target), f"it cannot be written: {error.strerror}") from None

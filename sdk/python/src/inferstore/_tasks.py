@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,15 +33,12 @@ MIN_DOUBT = 60.0
 ADOPT_TOLERANCE = timedelta(seconds=5)
 LAST_READ = 0.5
 EARLY_READS = (0.1, 0.25, 0.5, 1.0)
-MAX_KEY = 255
 
 Record = dict[str, Any]
 
 
 async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool) -> tuple[str, bool]:
     """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
-    if not 0 < len(key) <= MAX_KEY or any(not "!" <= character <= "~" for character in key):
-        raise errors.InvalidArgument(f"key: expected 1 to {MAX_KEY} visible characters of ASCII, without spaces")
     core, this = api._core, OpenCreate(model, fingerprint(inputs))
     with core.lock:
         core.creates = [other for other in core.creates if other.until > monotonic()] + [this]
@@ -247,7 +245,9 @@ async def start(
     folder: str = "samples",
 ) -> tuple[str, bool, list[str]]:
     """Creates the task at most once. Returns its identifier, whether it was found in the history, and the uploads."""
-    key, core = key or secrets.token_hex(16), api._core
+    key, core = secrets.token_hex(16) if key is None else key, api._core
+    if not isinstance(key, str) or not re.fullmatch("[!-~]{1,255}", key):
+        raise errors.InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces")
     limit = None if isinstance(max_cost, float) else numeric(max_cost)
     if max_cost is not None and (limit is None or limit < 0):
         expected = 'expected a Decimal or a text such as "0.10"'
