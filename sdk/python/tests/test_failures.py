@@ -250,11 +250,31 @@ def test_settings_that_cannot_work_are_refused(monkeypatch: pytest.MonkeyPatch) 
         (None, "k", "INFERSTORE_BASE_URL"),
         ("ftp://h/api/v1", "k", "root of an API"),
         ("https://h/api/v1?a", "k", "root of an API"),
+        ("https://h/api/v1#a", "k", "root of an API"),
         ("https://h/api/v1", "se cret", "header cannot carry"),
+        *((f"http://{host}/api/v1", "k", "allow_insecure_http") for host in ("h", "127.0.0.1.h", "10.0.0.1", "[::2]")),
     ]:
         with pytest.raises(inferstore.InvalidArgument, match=problem) as refused:
             Client(base_url, key)
         assert "se cret" not in str(refused.value)
+    for host in ("localhost", "a.localhost", "127.1.2.3", "[::1]"):
+        Client(f"http://{host}:1/api/v1", "k").close()
+    Client("http://h/api/v1", "k", allow_insecure_http=True).close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_base_url_that_redirects_is_reported_and_not_followed(status: int) -> None:
+    seen: list[str] = []
+
+    def respond(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        seen.append(request.path)
+        return status, {"location": "/new" + request.path + "?sig=s3cr3t"}, b"moved"
+
+    with scripted(respond) as url, Client(url + "/api/v1", "key") as client:
+        with pytest.raises(inferstore.ApiError) as failed:
+            client.balance()
+        assert str(failed.value) == f"getBalance failed with {status}: the base URL redirects to {url}/new/api/v1"
+        assert "base URL" in failed.value.hint and failed.value.status == status and len(seen) == 1
 
 
 def test_an_error_can_be_copied_and_pickled() -> None:

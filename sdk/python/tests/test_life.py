@@ -10,6 +10,7 @@ import uuid
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import pytest
 from conftest import INPUTS, MODEL, PIXEL, Service
 
@@ -172,6 +173,14 @@ def test_a_key_that_cannot_be_sent_is_refused_before_anything_is_sent(
     assert not service.requests()
 
 
+def test_an_argument_of_another_type_is_refused(client: Client, service: Service) -> None:
+    with pytest.raises(inferstore.InvalidArgument, match="deadline: '300' is no number"):
+        client.run(ModelId(MODEL), INPUTS, deadline="300")  # type: ignore[arg-type]
+    with pytest.raises(inferstore.InvalidArgument, match='"a.png" is not bytes'):
+        client.upload(File("text", "a.png"))  # type: ignore[arg-type]
+    assert not service.requests()
+
+
 def test_a_download_needs_no_hard_links(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def link(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
@@ -184,3 +193,18 @@ def test_a_download_needs_no_hard_links(client: Client, tmp_path: Path, monkeypa
     with pytest.raises(inferstore.FileError, match="File exists"):
         client.download(url, tmp_path / "a.png")
     assert os.listdir(tmp_path) == ["a.png"]
+
+
+def test_cancels_leave_the_connections_to_later_calls(service: Service) -> None:
+    async def cancels() -> None:
+        http = httpx.AsyncClient(limits=httpx.Limits(max_connections=2))
+        async with service.async_client(http=http) as client:
+            for number in range(60):
+                run = asyncio.create_task(client.run(ModelId(MODEL), {**INPUTS, "input_image": File(PIXEL, "a.png")}))
+                await asyncio.sleep(number / 2000)
+                run.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await run
+            assert await asyncio.wait_for(client.balance(), 5)
+
+    asyncio.run(cancels())

@@ -52,7 +52,7 @@ class Client(Operations, Runs):
     """A client of the service. Threads can share it.
 
     `base_url` ends in the versioned root, such as `/api/v1`. Default: `INFERSTORE_BASE_URL` and `INFERSTORE_API_KEY` of
-    the environment.
+    the environment. Plain http to another machine needs `allow_insecure_http`, because it shows the key.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class Client(Operations, Runs):
         api_key: str | None = None,
         *,
         read_timeout: float = 60.0,
+        allow_insecure_http: bool = False,
         http: httpx.Client | None = None,
     ) -> None:
         self._http = http or httpx.Client()
-        self._api = Api(Core(BlockingIo(self._http), base_url, api_key, read_timeout))
+        self._api = Api(Core(BlockingIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
 
     def __repr__(self) -> str:
         return f"Client({self._api._core.base_url!r})"
@@ -98,10 +99,11 @@ class AsyncClient(Api, AsyncRuns):
         api_key: str | None = None,
         *,
         read_timeout: float = 60.0,
+        allow_insecure_http: bool = False,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         self._http = http or httpx.AsyncClient()
-        super().__init__(Core(AsyncIo(self._http), base_url, api_key, read_timeout))
+        super().__init__(Core(AsyncIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
 
     async def __aenter__(self) -> Self:
         return self

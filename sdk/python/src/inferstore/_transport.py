@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -19,13 +20,13 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar, Unpack
-from urllib.parse import urlsplit
 
 import anyio
 import httpx
 
 from . import _errors as errors
 from ._generated import DECIMALS, AsyncOperations, CallOptions
+from ._inputs import is_web_url
 from ._types import Seconds, as_object
 
 T = TypeVar("T")
@@ -37,6 +38,8 @@ RETRY_BUDGET = 100.0
 PASSING = (None, 408, 429, 502, 503, 504)
 """Statuses of failures that may pass, such as that of no response."""
 MAX_TASKS = 100_000
+LATE = "the deadline passed, or the response was not complete in time"
+LOOPBACK = r"(.+\.)?localhost|127(\.[0-9]+){3}|::1"
 CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1"
 HINTS = {
     401: "check the API key, and that the base URL leads to its service",
@@ -63,7 +66,7 @@ class Receiver:
     def take(self, response: httpx.Response, chunk: bytes) -> None:
         self.size += len(chunk)
         if monotonic() > self.until:
-            raise httpx.ReadTimeout("the deadline passed, or the response was not complete in time")
+            raise httpx.ReadTimeout(LATE)
         if self.size <= self.max_size:
             (self.write if self.write and response.is_success else self.body.extend)(chunk)
         elif response.is_success:
@@ -92,12 +95,25 @@ class AsyncIo:
     http: httpx.AsyncClient
 
     async def send(self, request: httpx.Request, receiver: Receiver) -> httpx.Response:
+        end: httpx.Response | Exception = httpx.ReadTimeout(LATE)
+
+        async def exchange() -> None:
+            nonlocal end
+            try:
+                async with aclosing(await self.http.send(request, stream=True, follow_redirects=False)) as response:
+                    async for chunk in response.aiter_bytes():
+                        receiver.take(response, chunk)
+                end = response
+            except Exception as error:
+                end = error
+
+        # httpx loses the connection of a task that asyncio cancels, but not that of one in a group that anyio cancels.
         with anyio.move_on_after(max(receiver.until - monotonic(), 0)):
-            async with aclosing(await self.http.send(request, stream=True, follow_redirects=False)) as response:
-                async for chunk in response.aiter_bytes():
-                    receiver.take(response, chunk)
-            return response
-        raise httpx.ReadTimeout("the deadline passed, or the response was not complete in time")
+            async with anyio.create_task_group() as group:
+                group.start_soon(exchange)
+        if isinstance(end, Exception):
+            raise end
+        return end
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
@@ -128,16 +144,21 @@ class OpenCreate:
 class Core:
     """Settings of a client and its memory, shared by its threads."""
 
-    def __init__(self, io: Io, base_url: str | None, api_key: str | None, read_timeout: float) -> None:
+    def __init__(
+        self, io: Io, base_url: str | None, api_key: str | None, read_timeout: float, allow_insecure_http: bool
+    ) -> None:
         base_url = base_url or os.environ.get("INFERSTORE_BASE_URL")
         api_key = api_key or os.environ.get("INFERSTORE_API_KEY")
         if not base_url or not api_key:
             missing = "api_key nor INFERSTORE_API_KEY" if base_url else "base_url nor INFERSTORE_BASE_URL"
             raise errors.InvalidArgument(f"neither {missing} is set")
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        if not is_web_url(base_url) or re.search("[?#]", base_url) or httpx.URL(base_url).userinfo:
             expected = "expected a URL such as https://host/api/v1"
             raise errors.InvalidArgument(f"base_url: {errors.shown(base_url)} is not the root of an API; {expected}")
+        url = httpx.URL(base_url)
+        if url.scheme == "http" and not allow_insecure_http and not re.fullmatch(LOOPBACK, url.host):
+            problem = "plain http shows the API key to everyone in between; use https, or allow_insecure_http=True"
+            raise errors.InvalidArgument(f"base_url: {errors.shown(base_url)}: {problem}")
         if any(not "!" <= character <= "~" for character in api_key):
             raise errors.InvalidArgument("api_key: it has characters that a header cannot carry")
         self.io, self.base_url, self.read_timeout = io, base_url.rstrip("/"), read_timeout
@@ -197,8 +218,8 @@ class Api(AsyncOperations):
 
     def __init__(self, core: Core, deadline: Seconds = None) -> None:
         seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
-        if seconds is not None and not seconds >= 0:
-            raise errors.InvalidArgument(f"deadline: {deadline} is no number of seconds; expected 0 or more")
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
+            raise errors.InvalidArgument(f"deadline: {deadline!r} is no number of seconds; expected 0 or more")
         self._core, self._end = core, float("inf") if seconds is None else monotonic() + seconds
 
     @property
@@ -299,6 +320,12 @@ class Api(AsyncOperations):
         is_transient = status >= 500 or status in (408, 429)
         later = "try again later; where the call changes something, check first whether it had its effect"
         wrong = HINTS.get(status, "fix what the service names, or the arguments; the same call fails again")
+        if response.next_request:
+            urls = response.url, response.next_request.url
+            here, there = (str(url.copy_with(userinfo=b"", query=None, fragment=None)) for url in urls)
+            call = here.removeprefix(self._core.base_url)
+            reason = f"the base URL redirects to {foreign(there.removesuffix(call), 200)}"
+            wrong = "use the address that the message names as the base URL, if it is that of the service"
         raise errors.ApiError(
             f"{name} failed" + ("" if response.is_success else f" with {status}") + (f": {reason}" if reason else ""),
             later if is_transient else wrong,
