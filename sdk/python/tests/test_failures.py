@@ -277,6 +277,12 @@ def test_a_base_url_that_redirects_is_reported_and_not_followed(status: int) -> 
         assert "base URL" in failed.value.hint and failed.value.status == status and len(seen) == 1
 
 
+def test_no_proxy_of_the_environment_is_used_to_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with service.client() as client:
+        assert client.balance()
+
+
 def test_an_error_can_be_copied_and_pickled() -> None:
     call = inferstore.ApiError("m", "h", operation="getBalance", status=502, attempts=3)
     for error in (

@@ -17,6 +17,9 @@ from ._transport import Api, AsyncIo, BlockingIo, Core
 P = ParamSpec("P")
 T = TypeVar("T")
 
+DIRECT = dict.fromkeys(f"all://{host}" for host in ("localhost", "127.0.0.1", "[::1]"))
+"""No proxy of the environment sees the key on its way to this machine."""
+
 
 class _MaskPresigned(logging.Filter):
     """Masks presigned URLs in the logs of the HTTP library: their queries grant access."""
@@ -64,7 +67,7 @@ class Client(Operations, Runs):
         allow_insecure_http: bool = False,
         http: httpx.Client | None = None,
     ) -> None:
-        self._http = http or httpx.Client()
+        self._http = http or httpx.Client(mounts=DIRECT)
         self._api = Api(Core(BlockingIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
 
     def __repr__(self) -> str:
@@ -102,7 +105,7 @@ class AsyncClient(Api, AsyncRuns):
         allow_insecure_http: bool = False,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._http = http or httpx.AsyncClient()
+        self._http = http or httpx.AsyncClient(mounts=DIRECT)
         super().__init__(Core(AsyncIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
 
     async def __aenter__(self) -> Self:
