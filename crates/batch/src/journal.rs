@@ -104,6 +104,17 @@ impl Step {
         }
     }
 
+    fn with_outputs(mut self, change: &impl Fn(&Path) -> PathBuf) -> Self {
+        match &mut self {
+            Self::Saving { outputs, .. } | Self::Done { outputs, .. } => {
+                outputs.iter_mut().for_each(|path| *path = change(path));
+            }
+            Self::Deleting { then, .. } => **then = then.as_ref().clone().with_outputs(change),
+            _ => {}
+        }
+        self
+    }
+
     /// Returns the saved outputs that nobody has changed since, by their sizes and modification times.
     pub fn unchanged_outputs(&self) -> Vec<PathBuf> {
         let Self::Done { outputs, stamps, .. } = self.last() else { return Vec::new() };
@@ -166,6 +177,8 @@ pub struct Journal {
     steps: BTreeMap<String, Step>,
     file: File,
     path: PathBuf,
+    /// Folder of the journal. Outputs in it are written relative to it, and are found when it was moved.
+    folder: PathBuf,
     /// Length of all complete lines, in bytes.
     length: u64,
     ledger: Ledger,
@@ -265,6 +278,8 @@ impl Journal {
                 return Err(JournalError::unusable(JournalErrorKind::NoLocks, &path, cause));
             }
         }
+        let folder = std::path::absolute(&path).map_err(unreadable)?;
+        let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
         let mut steps: BTreeMap<String, Step> = BTreeMap::new();
         let mut reader = BufReader::new(&file);
         let (mut length, mut line) = (0, Vec::new());
@@ -273,17 +288,18 @@ impl Journal {
             reader.read_until(b'\n', &mut line).map_err(unreadable)?;
             // A kill may cut the last line short, even inside a character.
             let Some(text) = line.strip_suffix(b"\n") else { break };
-            let (key, step) = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-                let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));
-                JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
-            })?;
-            steps.insert(key, step);
+            let (key, step): (String, Step) =
+                serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
+                    let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));
+                    JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
+                })?;
+            steps.insert(key, step.with_outputs(&|path| folder.join(path)));
             length += line.len() as u64;
         }
         file.set_len(length).map_err(unreadable)?;
         let mut ledger = Ledger::default();
         steps.values().for_each(|step| ledger.add(step));
-        Ok(Self { steps, file, path, length, ledger, broken: None })
+        Ok(Self { steps, file, path, folder, length, ledger, broken: None })
     }
 
     /// Returns the last step of the item.
@@ -318,7 +334,9 @@ impl Journal {
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
         let earlier = self.steps.get(key);
         debug_assert!(step.may_follow(earlier), "a step replaces a task that may be paid");
-        let line = serde_json::to_string(&(key, &step)).map(|line| line + "\n");
+        let relative = |path: &Path| path.strip_prefix(&self.folder).unwrap_or(path).to_owned();
+        let line = serde_json::to_string(&(key, step.clone().with_outputs(&relative)));
+        let line = line.map(|line| line + "\n");
         debug_assert!(
             line.as_ref().is_ok_and(|line| is_journal_line(line, key, &step)),
             "a later start would not read the line of a step",
@@ -390,6 +408,29 @@ mod tests {
 
     fn failed(why: &str) -> Step {
         Step::Failed(why.to_owned())
+    }
+
+    #[test]
+    fn outputs_in_the_folder_of_a_journal_are_found_when_it_was_moved() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&old).unwrap();
+        let saving = |place: &Path| Step::Saving {
+            task: "t".into(),
+            uploaded: Vec::new(),
+            outputs: vec![place.join("in/a.png"), "/elsewhere/b.png".into()],
+            cost: None,
+        };
+        let then = Box::new(saving(&old));
+        Journal::open(old.join(NAME))
+            .unwrap()
+            .write("a", Step::Deleting { uploaded: Vec::new(), then })
+            .unwrap();
+        std::fs::rename(&old, &new).unwrap();
+        let journal = Journal::open(new.join(NAME)).unwrap();
+        let found = journal.step("a").map(Step::last);
+        assert!(matches!(found, Some(Step::Saving { outputs, .. })
+            if *outputs == [new.join("in/a.png"), "/elsewhere/b.png".into()]));
     }
 
     #[test]
