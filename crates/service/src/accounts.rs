@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_a_text_is_replaced_by_its_identifier_and_a_name_with_one_is_refused() {
+    fn a_key_in_a_text_is_replaced_and_a_name_with_one_is_refused() {
         let text = "/keys/isk_ab12_secretsecret?of=isk_cd_otherother, isk_ef isk_ef_short";
         assert_eq!(redact_keys(text), "/keys/isk_ab12_…?of=isk_cd_…, isk_ef isk_ef_short");
         assert!(check_line("name", "my isk_ab12_secretsecret", 99).is_err());

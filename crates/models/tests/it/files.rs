@@ -98,7 +98,7 @@ fn gray_and_deep_pictures_are_read_in_eight_bits_of_color() {
 }
 
 #[test]
-fn colors_of_a_tiff_that_are_multiplied_by_their_opacity_are_divided_by_it() {
+fn tiff_colors_that_are_multiplied_by_their_opacity_are_divided_by_it() {
     let color = color(&read(include_bytes!("files/premultiplied.tif").to_vec()));
     assert!(is_near(color, [199, 100, 50, 128]), "{color:?}");
 }
