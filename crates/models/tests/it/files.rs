@@ -82,8 +82,19 @@ fn formats_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn a_cmyk_jpeg_is_read_in_its_colors() {
-    assert!(is_near(color(&read(include_bytes!("files/cmyk.jpg").to_vec())), [220, 40, 60, 255]));
+fn cmyk_is_read_in_its_colors() {
+    for file in [&include_bytes!("files/cmyk.jpg")[..], include_bytes!("files/cmyk.tif")] {
+        assert!(is_near(color(&read(file.to_vec())), [220, 40, 60, 255]));
+    }
+}
+
+#[test]
+fn a_tiff_is_turned_by_its_orientation_and_one_with_a_palette_is_named() {
+    let turned = read(include_bytes!("files/turned.tif").to_vec());
+    let picture = turned.picture("output");
+    assert_eq!((picture.width(), picture.height(), color(&turned)), (64, 96, [220, 40, 60, 255]));
+    let message = refusal(KEEPS_COLORS, include_bytes!("files/palette.tif").to_vec());
+    assert!(message.contains("it is a TIFF of a kind that is not read"), "{message}");
 }
 
 #[test]
