@@ -104,15 +104,12 @@ impl Step {
         }
     }
 
-    fn with_outputs(mut self, change: &impl Fn(&Path) -> PathBuf) -> Self {
-        match &mut self {
-            Self::Saving { outputs, .. } | Self::Done { outputs, .. } => {
-                outputs.iter_mut().for_each(|path| *path = change(path));
-            }
-            Self::Deleting { then, .. } => **then = then.as_ref().clone().with_outputs(change),
-            _ => {}
+    fn outputs_mut(&mut self) -> &mut [PathBuf] {
+        match self {
+            Self::Saving { outputs, .. } | Self::Done { outputs, .. } => outputs,
+            Self::Deleting { then, .. } => then.outputs_mut(),
+            _ => &mut [],
         }
-        self
     }
 
     /// Returns the saved outputs that nobody has changed since, by their sizes and modification times.
@@ -288,12 +285,13 @@ impl Journal {
             reader.read_until(b'\n', &mut line).map_err(unreadable)?;
             // A kill may cut the last line short, even inside a character.
             let Some(text) = line.strip_suffix(b"\n") else { break };
-            let (key, step): (String, Step) =
+            let (key, mut step): (String, Step) =
                 serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
                     let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));
                     JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
                 })?;
-            steps.insert(key, step.with_outputs(&|path| folder.join(path)));
+            step.outputs_mut().iter_mut().for_each(|path| *path = folder.join(&*path));
+            steps.insert(key, step);
             length += line.len() as u64;
         }
         file.set_len(length).map_err(unreadable)?;
@@ -334,9 +332,11 @@ impl Journal {
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
         let earlier = self.steps.get(key);
         debug_assert!(step.may_follow(earlier), "a step replaces a task that may be paid");
-        let relative = |path: &Path| path.strip_prefix(&self.folder).unwrap_or(path).to_owned();
-        let line = serde_json::to_string(&(key, step.clone().with_outputs(&relative)));
-        let line = line.map(|line| line + "\n");
+        let mut written = step.clone();
+        for path in written.outputs_mut() {
+            *path = path.strip_prefix(&self.folder).unwrap_or(path).to_owned();
+        }
+        let line = serde_json::to_string(&(key, &written)).map(|line| line + "\n");
         debug_assert!(
             line.as_ref().is_ok_and(|line| is_journal_line(line, key, &step)),
             "a later start would not read the line of a step",

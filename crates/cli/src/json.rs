@@ -214,7 +214,7 @@ fn reason(message: &str) -> String {
     printable(&(shown + rest))
 }
 
-/// The most bytes that a filter makes of small JSON: an expression such as `repeat(.)` has no end.
+/// The most memory for what a filter makes of small JSON, in bytes: an expression such as `repeat(.)` has no end.
 const MAX_FILTERED: usize = 64 << 20;
 
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
@@ -228,7 +228,7 @@ pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
     let (mut values, mut size) = (Vec::new(), 0);
     for value in filter.id.run((context, input)).map(unwrap_valr) {
         let value = value.map_err(|error| failed(&error))?.to_string();
-        size += value.len() + 1;
+        size += size_of::<String>() + value.len();
         if size > MAX_FILTERED.max(4 * json.len()) {
             return Err(wrong(expression, "its output has no end, or is far larger than the JSON"));
         }
@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_filter_without_an_end_is_refused() {
-        assert!(filtered("1", "repeat(.)").is_err_and(|failure| failure.headline.contains("no end")));
+        let text = format!("{:?}", "x".repeat(100_000));
+        assert!(filtered(&text, "repeat(.)").is_err_and(|failure| failure.headline.contains("no end")));
     }
 
     #[test]

@@ -107,10 +107,13 @@ fn kind(descriptor: &Descriptor, most_types: usize) -> String {
             }
         }
     }
-    if let Some(pixels) = descriptor.max_pixels {
-        text.push_str(&format!(", at most {} megapixels", pixels as f64 / 1e6));
-    }
-    text
+    text + &largest_picture(descriptor)
+}
+
+/// Returns the largest size of a picture as the end of a description, if it is declared.
+pub(crate) fn largest_picture(descriptor: &Descriptor) -> String {
+    let pixels = descriptor.max_pixels.map(|pixels| pixels as f64 / 1e6);
+    pixels.map_or_else(String::new, |pixels| format!(", at most {pixels} megapixels"))
 }
 
 fn samples(descriptor: &Descriptor) -> String {

@@ -24,13 +24,14 @@ fn unreadable_format(file: &[u8]) -> Option<&'static str> {
         let brands = file.get(8..length.min(file.len())).unwrap_or_default().as_chunks::<4>().0;
         let has =
             |starts: &[&[u8]]| brands.iter().any(|brand| starts.iter().any(|start| brand.starts_with(start)));
-        return Some(match () {
-            () if has(&[b"avif", b"avis"]) => "AVIF",
-            () if has(&[b"hei", b"hev", b"MiH", b"mif1", b"msf1", b"miaf"]) => {
-                "HEIC, in which iPhones keep photos"
-            }
-            () if has(&[b"crx "]) => "a raw photo",
-            () => "a video, such as MP4",
+        return Some(if has(&[b"avif", b"avis"]) {
+            "AVIF"
+        } else if has(&[b"hei", b"hev", b"MiH", b"mif1", b"msf1", b"miaf"]) {
+            "HEIC, in which iPhones keep photos"
+        } else if has(&[b"crx "]) {
+            "a raw photo"
+        } else {
+            "a video, such as MP4"
         });
     }
     let text = || file.trim_ascii_start().get(..5).unwrap_or_default().to_ascii_lowercase();

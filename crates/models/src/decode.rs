@@ -70,9 +70,10 @@ pub(crate) fn decode(
     let not_a_picture = |reason: String| Err(Error::NotAPicture { input: name.to_owned(), reason });
     let unreadable = |error| unreadable(name, error);
     let decoder = decoder(file, limits);
+    let held = held(inputs, file);
     if let Ok(decoder) = &decoder {
         // A header with too many pixels is the more precise error.
-        let fitting = need.fitting(limits.memory.saturating_sub(held(inputs, file)));
+        let fitting = need.fitting(limits.memory.saturating_sub(held));
         let beside = if fitting < limits.pixels { " beside files of this size" } else { "" };
         check_pixels(decoder, name, fitting.min(limits.pixels), beside)?;
     }
@@ -84,7 +85,7 @@ pub(crate) fn decode(
     }
     let mut decoder = decoder.map_err(unreadable)?;
     // A frame of a GIF may be larger than its picture.
-    let allowed = need.of(pixels(&decoder)).saturating_add(held(inputs, file));
+    let allowed = need.of(pixels(&decoder)).saturating_add(held);
     decoder.set_limits(allocations(allowed)).map_err(unreadable)?;
     // A picture with an unreadable orientation stays as it is.
     let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);

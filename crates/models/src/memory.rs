@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
+use image::ImageDecoder;
 use image::codecs::tiff::TiffDecoder;
-use image::{ImageDecoder, ImageFormat};
 
 use crate::decode::{decoder, pixels};
 use crate::{Inputs, Limits, Model};
@@ -82,14 +82,12 @@ pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
 /// a pixel for which every model has room.
 pub(crate) fn held(inputs: &Inputs, file: &[u8]) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
-    let is_tiff = image::guess_format(file).is_ok_and(|format| format == ImageFormat::Tiff);
-    let tiff = is_tiff.then(|| TiffDecoder::new(Cursor::new(file)).ok()).flatten();
-    let copies = match tiff {
-        Some(tiff) => {
+    let copies = match TiffDecoder::new(Cursor::new(file)) {
+        Ok(tiff) => {
             let decoded = tiff.total_bytes().saturating_mul(2);
             decoded.saturating_sub(pixels(&tiff).saturating_mul(12))
         }
-        None => 2 * file.len() as u64,
+        Err(_) => 2 * file.len() as u64,
     };
     held.saturating_add(copies)
 }

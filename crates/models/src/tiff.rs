@@ -32,8 +32,8 @@ fn tag(file: &[u8], wanted: u16) -> Option<usize> {
     const SHORT: usize = 3;
     let start = number(file, 4, 4)?;
     let entries = number(file, start, 2)?;
-    let places = (0..entries).map(|entry| start + 2 + 12 * entry);
-    let place = places.into_iter().find(|place| number(file, *place, 2) == Some(wanted.into()))?;
+    let mut places = (0..entries).map(|entry| start + 2 + 12 * entry);
+    let place = places.find(|place| number(file, *place, 2) == Some(wanted.into()))?;
     let size = if number(file, place + 2, 2) == Some(SHORT) { 2 } else { 4 };
     number(file, place + 8, size)
 }

@@ -383,13 +383,11 @@ impl Run {
         };
         let id = task.id().as_str();
         let json = serde_json::json!({"task_id": id});
-        session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
+        let pick_up = format!("pick it up with: inferstore task wait {id} -o outputs/");
+        session.output.note(&pick_up);
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
         let reported = session.output.report_done(&Report::of_one(table, json, id));
-        let hint = || {
-            format!("the task is created, and is not created again by: inferstore task wait {id} -o outputs/")
-        };
-        reported.map_err(|failure| failure.with_hint(hint()))
+        reported.map_err(|failure| failure.with_hint(format!("the task is created; {pick_up}")))
     }
 
     async fn followed(self, session: &Session) -> Result {

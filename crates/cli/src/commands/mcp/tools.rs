@@ -9,7 +9,7 @@ use inferstore::types::{Descriptor, DescriptorType, ModelListRequest, ModelVersi
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Result};
-use crate::schema::ordered;
+use crate::schema::{largest_picture, ordered};
 use crate::table::printable;
 
 /// The argument that tells calls with the same inputs apart.
@@ -208,10 +208,9 @@ fn schema_of(input: &Descriptor) -> Value {
     match &input.type_ {
         Some(DescriptorType::File) => {
             let accepted = input.mime_type.as_deref().unwrap_or_default().join(", ");
-            let most = input.max_pixels.map(|pixels| format!(", at most {} megapixels", pixels as f64 / 1e6));
+            let largest = largest_picture(input);
             let description = format!(
-                "A file: a URL, or a path in the folder of this server. Accepted types: {accepted}{}",
-                most.unwrap_or_default(),
+                "A file: a URL, or a path in the folder of this server. Accepted types: {accepted}{largest}"
             );
             json!({"type": "string", "description": printable(&description)})
         }

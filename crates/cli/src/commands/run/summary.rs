@@ -132,15 +132,14 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
             ("OUTPUT", Fit::Keep),
         ]),
     };
-    // A batch may have very many files: they are written in one form.
-    let is_json = session.output.is_json();
-    for ended in ended {
-        if let Some(failure) = ended.failure.as_ref().filter(|_| !ended.is_repeated) {
+    for ended in ended.iter().filter(|ended| !ended.is_repeated) {
+        if let Some(failure) = &ended.failure {
             session.output.error_line(&failure.headline);
         }
-        if is_json {
-            continue;
-        }
+    }
+    // A batch may have very many files: they are made into one form.
+    let (recorded, shown) = if session.output.is_json() { (ended, &[][..]) } else { (&[][..], ended) };
+    for ended in shown {
         table.add([
             Cell::from(ended.file.as_str()),
             Cell::status(ended.status.as_str()),
@@ -163,9 +162,8 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
-    let recorded = ended.iter().filter(|_| is_json);
-    let records: Vec<String> = recorded.map(|ended| ended.record().to_string()).collect();
-    let quiet = ended.iter().filter(|_| !is_json).flat_map(FileOutcome::output_texts).collect();
+    let records: Vec<String> = recorded.iter().map(|ended| ended.record().to_string()).collect();
+    let quiet = shown.iter().flat_map(FileOutcome::output_texts).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
