@@ -1,5 +1,6 @@
 //! Batches: one task for each entry, such as a file, each paid once, whenever the command is interrupted.
 
+mod interrupt;
 mod quote;
 pub(super) mod watch;
 
@@ -17,6 +18,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+use self::interrupt::WaitingItem;
 use self::quote::Quote;
 use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, key};
@@ -59,13 +61,6 @@ struct Batch {
     known: Arc<Mutex<KnownKeys>>,
     /// The files whose tasks may have been created, and which have not ended yet, by their index.
     waiting: Mutex<BTreeMap<usize, WaitingItem>>,
-}
-
-/// A file that has not ended yet.
-struct WaitingItem {
-    /// The report of the file after an interrupt.
-    so_far: FileOutcome,
-    item: Item,
 }
 
 /// Runs the one entry of a plan, from the step that the journal has, and returns how it ended.
@@ -309,39 +304,6 @@ impl Batch {
                 },
             }
         }
-    }
-
-    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.
-    async fn leave(&self, waiting: BTreeMap<usize, WaitingItem>, signals: &mut Signals) -> Vec<FileOutcome> {
-        let mut left: Vec<WaitingItem> = waiting.into_values().collect();
-        if self.plan.options.cancel_on_interrupt {
-            let cancels = stream::iter(&mut left)
-                .for_each_concurrent(usize::from(self.plan.options.jobs), |waiting| self.cancel(waiting));
-            tokio::select! {
-                biased;
-                () = signals.next() => {}
-                () = cancels => {}
-            }
-        }
-        left.into_iter().map(|waiting| waiting.so_far).collect()
-    }
-
-    /// Cancels the task of a file if it is still queued. One that runs goes on.
-    async fn cancel(&self, WaitingItem { so_far, item }: &mut WaitingItem) {
-        // A task whose create was interrupted is not known.
-        let Some(task) = so_far.task.clone().filter(|_| so_far.status == Status::Unfinished) else { return };
-        if self.plan.client.task(task).cancel().await.is_ok() {
-            so_far.status = Status::Canceled;
-            // Without the line, the next start reads that the task is canceled.
-            let _ = item.failed("canceled");
-            self.delete_inputs(item).await;
-        }
-    }
-
-    /// Notes what an interrupt reports of a file from now on.
-    fn note(&self, item: &Item, ended: &FileOutcome) {
-        let waiting = WaitingItem { so_far: ended.clone(), item: item.clone() };
-        self.waiting.lock().insert(ended.place, waiting);
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
