@@ -92,6 +92,21 @@ impl Batch {
         self.journal.lock().committed(unknown)
     }
 
+    /// Records the hash of the content of a file, so that a later start recognizes a file whose time alone has
+    /// changed. `file` identifies the file as it is, such as by its path, size and time.
+    ///
+    /// # Errors
+    ///
+    /// The hash cannot be recorded.
+    pub fn record_content(&self, file: &str, hash: impl Into<String>) -> Result<(), JournalError> {
+        self.journal.lock().write(file, Step::Content(hash.into()))
+    }
+
+    /// Returns the recorded hash of the content of a file.
+    pub fn content(&self, file: &str) -> Option<String> {
+        self.journal.lock().content(file).map(str::to_owned)
+    }
+
     /// Returns the item with this key. The key identifies the item at the next start, such as the path of a
     /// file.
     pub fn item(&self, key: impl Into<String>) -> Item {

@@ -80,6 +80,8 @@ pub enum Step {
         /// Step that follows.
         then: Box<Step>,
     },
+    /// Hash of the content of a file. Its item is the [file](crate::Batch::record_content), and no task.
+    Content(String),
     /// Step of an earlier version that is about no item.
     ContactSheet(Value),
 }
@@ -126,7 +128,7 @@ impl Step {
             Self::Started { max_cost, .. } | Self::Gone { max_cost, .. } => Some(max_cost.clone()),
             Self::Saving { cost, .. } => Some(cost.clone()),
             Self::Done { cost, .. } => Some(cost.parse().ok()),
-            Self::Failed(_) | Self::Deleting { .. } | Self::ContactSheet(_) => None,
+            Self::Failed(_) | Self::Deleting { .. } | Self::Content(_) | Self::ContactSheet(_) => None,
         }
     }
 
@@ -328,7 +330,15 @@ impl Journal {
         self.steps.values().filter_map(Step::task)
     }
 
-    /// Writes a step and syncs the file.
+    /// Returns the recorded hash of the content of a file.
+    pub fn content(&self, file: &str) -> Option<&str> {
+        match self.step(file)? {
+            Step::Content(hash) => Some(hash),
+            _ => None,
+        }
+    }
+
+    /// Writes a step and syncs the file. The hash of a content is synced with the next step: it can be computed again.
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
         let earlier = self.steps.get(key);
         debug_assert!(step.may_follow(earlier), "a step replaces a task that may be paid");
@@ -341,9 +351,11 @@ impl Journal {
             line.as_ref().is_ok_and(|line| is_journal_line(line, key, &step)),
             "a later start would not read the line of a step",
         );
+        let is_synced = !matches!(step, Step::Content(_));
         let written = line.map_err(io::Error::from).and_then(|line| {
             self.append(line.len() as u64, |file| {
-                file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
+                file.write_all(line.as_bytes())?;
+                if is_synced { file.sync_data() } else { Ok(()) }
             })
         });
         written.map_err(|error| JournalError {

@@ -63,15 +63,22 @@ impl Progress {
 
     /// A line that stays, above the bars.
     pub(crate) fn note(&self, line: &str) {
+        self.suspend(|| self.output.note(line));
+    }
+
+    /// Writes lines that stay, above the bars.
+    pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bars {
-            Some(bars) => bars.suspend(|| self.output.note(line)),
-            None => self.output.note(line),
+            Some(bars) => bars.suspend(write),
+            None => write(),
         }
     }
 
-    /// Begins to count the files of a batch.
+    /// Counts the files of a batch, or more files of it.
     pub(crate) fn count(&mut self, total: usize) {
-        if let Some(bars) = &self.bars {
+        if let Some(bar) = &self.total {
+            bar.inc_length(total as u64);
+        } else if let Some(bars) = &self.bars {
             let bar = bars.add(ProgressBar::new(total as u64).with_style(style(COUNT)));
             bar.enable_steady_tick(TURN);
             self.total = Some(bar);

@@ -1,6 +1,7 @@
 //! `inferstore run`.
 
 mod batch;
+mod contents;
 mod entries;
 mod inputs;
 mod interrupt;

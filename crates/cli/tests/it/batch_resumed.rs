@@ -261,6 +261,34 @@ fn the_output_of_a_file_that_has_changed_is_replaced() {
     assert!(std::fs::read(&output).is_ok_and(|content| content == after));
 }
 
+/// Sets the time of a file, and leaves its content.
+fn touch(local: &Local, name: &str, seconds: u64) {
+    let file = std::fs::File::options().append(true).open(local.cli.path(name)).expect("it is there");
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).expect("its time can be set");
+}
+
+#[test]
+fn a_file_with_a_new_time_and_the_same_content_is_not_paid_again() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    picture(&local.cli.folder.path().join("new.png"), "one");
+    for (run, count) in [
+        ("run haze-removal p000.png p001.png -o out --budget 0.02", 2),
+        ("run background-replacement p000.png p001.png input=@new.png -o both", 4),
+    ] {
+        for seconds in [1_000_000_000, 1_100_000_000, 1_200_000_000] {
+            ["p000.png", "new.png"].iter().for_each(|name| touch(&local, name, seconds));
+            let ended = local.cli.call(run);
+            assert_eq!((ended.code, tasks(&local)), (exit::DONE, count), "{ended}");
+        }
+        let ended = local.cli.call(&format!("{run} --dry-run"));
+        assert!(ended.stderr.contains("2 of 2 files are paid already"), "{ended}");
+    }
+    picture(&local.cli.folder.path().join("new.png"), "two");
+    let ended = local.cli.call("run background-replacement p000.png p001.png input=@new.png -o both");
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 6), "{ended}");
+}
+
 #[test]
 fn an_output_that_was_edited_stays_when_its_file_changes() {
     let local = Local::start();

@@ -6,6 +6,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
+use inferstore_service::Script;
 
 use crate::support::{Local, names_in, picture, send};
 
@@ -79,12 +80,31 @@ fn a_file_that_changes_replaces_its_output() {
     std::fs::copy(local.cli.path("hazy.png"), incoming.join("a.png")).expect("it can be copied");
     eventually("the output of the changed file", || output() != first);
     assert_eq!(end(watching), Some(0));
-    let second = output();
+
+    picture(&incoming.join("a.png"), "a");
+    let watching = watch(&local);
+    eventually("the output of the first content", || output() == first);
+    assert_eq!((end(watching), tasks(&local)), (Some(0), 2), "it is paid already");
 
     picture(&incoming.join("a.png"), "after a restart");
     let watching = watch(&local);
-    eventually("the output of the file that changed meanwhile", || output() != second);
-    assert_eq!((end(watching), outputs(&out), tasks(&local)), (Some(0), 1, 3));
+    eventually("the task of the file that changed meanwhile", || tasks(&local) == 3);
+    end(watching);
+    assert_eq!((outputs(&out), tasks(&local)), (1, 3));
+}
+
+#[test]
+fn a_file_that_comes_while_another_one_is_run_does_not_wait_for_it() {
+    let local = Local::with_controls();
+    let [incoming, out] = folders(&local);
+    local.script("haze-removal", Script::run().after(Duration::from_secs(3600)));
+    picture(&incoming.join("slow.png"), "slow");
+    let watching = watch(&local);
+    eventually("the task of the slow file", || tasks(&local) == 1);
+    local.script("haze-removal", Script::run());
+    picture(&incoming.join("quick.png"), "quick");
+    eventually("the output of the quick file", || outputs(&out) == 1);
+    assert_eq!((end(watching), tasks(&local)), (Some(i32::from(exit::DETACHED)), 2));
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl<'a> Server<'a> {
         let version = models::versioning(model, &self.client).await?;
         let entry = self.entry(inputs, call_id, &version)?;
         let options = RunOptions::into_folder(&self.folder);
-        let plan = Plan {
+        let mut plan = Plan {
             client: self.client.clone(),
             model: model.to_owned(),
             entries: vec![entry],
@@ -181,6 +181,10 @@ impl<'a> Server<'a> {
             delivery: self.delivery.clone(),
             price: None,
         };
+        let mut entries = std::mem::take(&mut plan.entries);
+        let is_item = |key: &str| self.items.item(key).step().is_some();
+        plan.recognize(&mut entries, &self.known.lock(), is_item, |file| self.items.content(file));
+        plan.entries = entries;
         let key = plan.keys().concat();
         let lock = Arc::clone(self.locks.lock().await.entry(key.clone()).or_default());
         let alone = lock.lock().await;

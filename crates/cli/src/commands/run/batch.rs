@@ -17,9 +17,11 @@ use inferstore_batch::{Item, Journal, Step, within_limits};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::to_raw_value;
+use tokio::task::spawn_blocking;
 
 use self::interrupt::WaitingItem;
 use self::quote::Quote;
+use super::contents::{Contents, files, hash_of, path_of};
 use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, key};
 use super::summary::{self, FileOutcome, Status};
@@ -97,7 +99,15 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     if plan.options.rows.is_some() || plan.options.dry_run {
         plan.check(session).await?;
     }
-    let quote = plan.quote(&folder).await?;
+    let path = folder.join(NAME);
+    let mut journal = if path.exists() { Some(Journal::open(&path)?) } else { None };
+    if let Some(journal) = &journal {
+        let mut entries = std::mem::take(&mut plan.entries);
+        let recorded = |file: &str| journal.content(file).map(str::to_owned);
+        plan.recognize(&mut entries, &KnownKeys::of(journal), |key| journal.step(key).is_some(), recorded);
+        plan.entries = entries;
+    }
+    let quote = plan.quote(journal.as_ref()).await?;
     if plan.options.dry_run {
         return plan.report(quote, session);
     }
@@ -107,7 +117,10 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     if plan.options.rows.is_some() {
         session.output.note(quote.to_string());
     }
-    let journal = Journal::open(folder.join(NAME))?;
+    let journal = match journal.take() {
+        Some(journal) => journal,
+        None => Journal::open(path)?,
+    };
     Batch::new(plan, journal, session).execute(session).await
 }
 
@@ -166,13 +179,14 @@ impl Plan {
     }
 
     /// Reads the price, and what earlier starts have paid.
-    async fn quote(&self, folder: &Path) -> Result<Quote> {
+    async fn quote(&self, journal: Option<&Journal>) -> Result<Quote> {
         let needs_price =
             self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
         let price = if needs_price { self.client.model(&*self.model).cost().await?.cost } else { None };
         let keys: Vec<String> = self.distinct().map(|(_, entry)| self.key(entry)).collect();
         let count = keys.len();
-        let earlier = Earlier::count(folder, keys.into_iter(), price.as_ref())?;
+        let earlier = journal.map(|journal| Earlier::count(journal, keys.into_iter(), price.as_ref()));
+        let earlier = earlier.unwrap_or_default();
         Ok(Quote { price, count, earlier })
     }
 
@@ -217,7 +231,27 @@ impl Plan {
         self.entries.iter().map(|entry| self.key(entry)).collect()
     }
 
+    /// Finds the items of entries whose files have new times, and the contents that they had.
+    pub(in crate::commands) fn recognize(
+        &self,
+        entries: &mut [Entry],
+        known: &KnownKeys,
+        is_item: impl Fn(&str) -> bool,
+        recorded: impl Fn(&str) -> Option<String>,
+    ) {
+        let mut contents = Contents::default();
+        for entry in entries {
+            let key = self.key(entry);
+            if !is_item(&key) {
+                entry.item = contents.same_item(&key, known, &recorded);
+            }
+        }
+    }
+
     fn key(&self, entry: &Entry) -> String {
+        if let Some(item) = &entry.item {
+            return item.clone();
+        }
         key(self.client.base_url(), &self.model, &entry.others, &entry.file)
     }
 }
@@ -249,26 +283,12 @@ impl Batch {
         self.progress.lock().count(self.plan.distinct().count());
         let (mut ended, is_interrupted) = self.run_all(signals, session).await;
         self.progress.lock().end();
-        let mut tasks = "tasks that were created go on".to_owned();
         if is_interrupted {
-            let waiting = std::mem::take(&mut *self.waiting.lock());
-            let left = self.leave(waiting, signals).await;
-            if self.plan.options.cancel_on_interrupt {
-                let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
-                tasks = format!("{canceled} queued tasks were canceled");
-            }
-            ended.extend(left);
+            return self.interrupted(ended, total, signals, session).await;
         }
         ended.extend(self.repeated(&ended));
-        ended.sort_by_key(|ended| ended.place);
-        let reported = summary::report(&ended, total, session);
-        if is_interrupted {
-            let headline = format!("interrupted; {tasks}");
-            let hint = "the same command continues, and pays nothing twice".to_owned();
-            return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint));
-        }
-        summary::result(&ended)?;
-        reported
+        let reported = summary::report(&mut ended, total, session);
+        summary::result(&ended).and(reported)
     }
 
     /// The outcomes of the entries that were not run, because another one has the same inputs.
@@ -285,13 +305,8 @@ impl Batch {
     /// Runs all files, until they have ended or a signal comes.
     async fn run_all(&self, signals: &mut Signals, session: &Session) -> (Vec<FileOutcome>, bool) {
         let jobs = usize::from(self.plan.options.jobs);
-        let runs = stream::iter(self.plan.distinct()).map(|(place, entry)| async move {
-            let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
-            ended.failure = self.one(&mut ended, entry, session).await.err();
-            self.waiting.lock().remove(&place);
-            self.progress.lock().counted(&ended.file);
-            ended
-        });
+        let runs =
+            stream::iter(self.plan.distinct()).map(|(place, entry)| self.outcome(place, entry, session));
         let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
         let mut ended = Vec::with_capacity(self.plan.entries.len());
         loop {
@@ -304,6 +319,15 @@ impl Batch {
                 },
             }
         }
+    }
+
+    /// Runs an entry to its end.
+    async fn outcome(&self, place: usize, entry: &Entry, session: &Session) -> FileOutcome {
+        let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
+        ended.failure = self.one(&mut ended, entry, session).await.err();
+        self.waiting.lock().remove(&place);
+        self.progress.lock().counted(&ended.file);
+        ended
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
@@ -345,6 +369,7 @@ impl Batch {
                 }
                 self.progress.lock().state(&file, "preparing");
                 ended.status = Status::Failed;
+                self.record_contents(&key).await?;
                 let prepare = || self.plan.run(entry).prepare();
                 let prepared = within_limits(prepare, || self.show_limit(&file)).await.map_err(|error| {
                     self.stop_if_all_would_fail(&error);
@@ -384,6 +409,20 @@ impl Batch {
         ended.status = Status::Success;
         self.note(&item, ended);
         self.delete_inputs(&item).await;
+        Ok(())
+    }
+
+    /// Records the hashes of the files of an item. One that cannot be read fails at its upload.
+    async fn record_contents(&self, key: &str) -> Result {
+        for file in files(key) {
+            let name = file.to_string();
+            if let Some(path) = path_of(&file).map(Path::to_owned)
+                && self.items.content(&name).is_none()
+                && let Ok(Ok(hash)) = spawn_blocking(move || hash_of(&path)).await
+            {
+                self.items.record_content(&name, hash)?;
+            }
+        }
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub(in crate::commands) struct Entry {
     pub(in crate::commands) file: Value,
     /// The place of the entry with the same inputs that is run for this one.
     pub(in crate::commands) same_as: Option<usize>,
+    /// The key of an item with the same contents, whose files had other times.
+    pub(in crate::commands) item: Option<String>,
 }
 
 /// The entries of all rows or files, each with all values of the sweeps.
@@ -63,7 +65,15 @@ pub(super) fn all(
         (None, None) => {
             let name = name_of(&loose, &files).unwrap_or_default();
             let others = others.into_iter().collect();
-            vec![Entry { label: String::new(), inputs, name, others, file: Value::Null, same_as: None }]
+            vec![Entry {
+                label: String::new(),
+                inputs,
+                name,
+                others,
+                file: Value::Null,
+                same_as: None,
+                item: None,
+            }]
         }
     };
     Ok(swept(entries, sweeps))
@@ -120,6 +130,7 @@ pub(in crate::commands) fn entry(
         others: listed(others),
         file: Value::Null,
         same_as: None,
+        item: None,
     };
     for (name, value) in values {
         if others.contains_key(&name) {
@@ -204,6 +215,7 @@ fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
                 others,
                 file: entry.file.clone(),
                 same_as: None,
+                item: None,
             }
         };
         entries.iter().flat_map(|entry| values.iter().map(move |value| with(entry, value))).collect()
@@ -261,6 +273,7 @@ fn of_files(
         others: listed(&others),
         file: identity_of(file, session),
         same_as: None,
+        item: None,
     };
     files.iter().zip(unique_names(files)).map(entry).collect()
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::RunOptions;
-use super::journal::identity;
+use super::contents::identity;
 use super::sweeps::is_sweep;
 use crate::commands::api::{not_read, place_of, read_stdin, text_of};
 use crate::commands::models;

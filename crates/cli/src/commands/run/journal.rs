@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 use inferstore::Decimal;
 use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
 use serde_json::{Value, json};
 
+use super::contents::without_content;
 use crate::exit;
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 
 /// The name of the file.
 pub(in crate::commands) const NAME: &str = "inferstore-batch.jsonl";
@@ -26,19 +25,14 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// Counts what earlier starts did for these files, by the journal of a folder if it has one.
+    /// Counts what earlier starts did for these files.
     pub(super) fn count(
-        folder: &Path,
+        journal: &Journal,
         keys: impl Iterator<Item = String>,
         price: Option<&Decimal>,
-    ) -> Result<Self> {
-        let mut earlier = Self::default();
-        let path = folder.join(NAME);
-        if !path.exists() {
-            return Ok(earlier);
-        }
-        let journal = Journal::open(path)?;
-        earlier.committed = journal.committed(price.unwrap_or(&Decimal::default()));
+    ) -> Self {
+        let committed = journal.committed(price.unwrap_or(&Decimal::default()));
+        let mut earlier = Self { committed, ..Self::default() };
         for key in keys {
             match journal.step(&key).map(Step::last) {
                 Some(Step::Saving { .. } | Step::Done { .. }) => earlier.paid += 1,
@@ -46,7 +40,7 @@ impl Earlier {
                 _ => {}
             }
         }
-        Ok(earlier)
+        earlier
     }
 }
 
@@ -90,7 +84,8 @@ pub(in crate::commands) struct KnownKeys(HashMap<u64, Vec<String>>);
 impl KnownKeys {
     pub(in crate::commands) fn of(journal: &Journal) -> Self {
         let mut known = Self::default();
-        journal.items().for_each(|(key, _)| known.insert(key));
+        let tasks = journal.items().filter(|(_, step)| !matches!(step, Step::Content(_)));
+        tasks.for_each(|(key, _)| known.insert(key));
         known
     }
 
@@ -114,32 +109,4 @@ fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
-}
-
-/// A key with the paths of its files, and without their sizes and times.
-fn without_content(key: &str) -> String {
-    fn reduce(value: &mut Value) {
-        if let Some(path) = value.as_array().filter(|file| file.len() == 3).map(|file| file[0].clone()) {
-            *value = path;
-        }
-    }
-    let Ok(Value::Array(mut parts)) = serde_json::from_str(key) else { return key.to_owned() };
-    if let [_, _, others, file] = &mut parts[..] {
-        others.as_object_mut().into_iter().flat_map(|others| others.values_mut()).for_each(reduce);
-        reduce(file);
-    }
-    Value::Array(parts).to_string()
-}
-
-/// A file as it is: its path without links, size and time. A URL is its text.
-pub(super) fn identity(given: &str, path: &Path) -> Value {
-    let place =
-        std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
-    let metadata = std::fs::metadata(path).ok();
-    let size = metadata.as_ref().map(std::fs::Metadata::len);
-    let modified = metadata.and_then(|metadata| metadata.modified().ok());
-    let modified = modified
-        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
-        .map(|time| time.as_nanos().to_string());
-    json!([place, size, modified])
 }

@@ -121,8 +121,10 @@ impl FileOutcome {
     }
 }
 
-/// Reports what became of each file, and the sum.
-pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> Result {
+/// Reports what became of each file, in their order, and the sum.
+pub(super) fn report(ended: &mut [FileOutcome], total: usize, session: &Session) -> Result {
+    ended.sort_by_key(|ended| ended.place);
+    let ended = &*ended;
     let mut table = match ended {
         [] => Table::default(),
         _ => Table::new([

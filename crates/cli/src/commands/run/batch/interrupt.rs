@@ -7,8 +7,11 @@ use futures_util::stream;
 use inferstore_batch::Item;
 
 use super::Batch;
-use crate::commands::run::summary::{FileOutcome, Status};
+use crate::commands::run::summary::{self, FileOutcome, Status};
 use crate::commands::signals::Signals;
+use crate::exit;
+use crate::failure::Result;
+use crate::settings::Session;
 
 /// A file that has not ended yet.
 pub(super) struct WaitingItem {
@@ -18,12 +21,31 @@ pub(super) struct WaitingItem {
 }
 
 impl Batch {
-    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.
-    pub(super) async fn leave(
+    /// Reports an interrupted batch, and leaves or cancels the tasks that were waited for.
+    pub(super) async fn interrupted(
         &self,
-        waiting: BTreeMap<usize, WaitingItem>,
+        mut ended: Vec<FileOutcome>,
+        total: usize,
         signals: &mut Signals,
-    ) -> Vec<FileOutcome> {
+        session: &Session,
+    ) -> Result {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        let left = self.leave(waiting, signals).await;
+        let mut tasks = "tasks that were created go on".to_owned();
+        if self.plan.options.cancel_on_interrupt {
+            let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
+            tasks = format!("{canceled} queued tasks were canceled");
+        }
+        ended.extend(left);
+        ended.extend(self.repeated(&ended));
+        // The interrupt is the failure of the batch.
+        let _ = summary::report(&mut ended, total, session);
+        let hint = "the same command continues, and pays nothing twice".to_owned();
+        Err(summary::failure_of(&ended, exit::DETACHED, format!("interrupted; {tasks}"), hint))
+    }
+
+    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.
+    async fn leave(&self, waiting: BTreeMap<usize, WaitingItem>, signals: &mut Signals) -> Vec<FileOutcome> {
         let mut left: Vec<WaitingItem> = waiting.into_values().collect();
         if self.plan.options.cancel_on_interrupt {
             let cancels = stream::iter(&mut left)

@@ -1,25 +1,28 @@
 //! `run --watch`: a batch over a folder that fills. Each file is run once, also across restarts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use inferstore_batch::{Journal, Step};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::quote::Quote;
 use super::{Batch, Plan};
 use crate::commands::outputs::expanded;
-use crate::commands::run::entries::Template;
-use crate::commands::run::journal::{Earlier, NAME, identity};
+use crate::commands::run::contents::identity;
+use crate::commands::run::entries::{Entry, Template};
+use crate::commands::run::journal::{Earlier, NAME};
+use crate::commands::run::summary::{self, FileOutcome};
 use crate::commands::run::warn_if_offline;
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::progress::SharedProgress;
 use crate::settings::Session;
 
 /// Interval at which the folder is read. A file is complete when it is the same at two reads.
@@ -40,82 +43,153 @@ pub(in crate::commands::run) async fn execute(
         return Err(Failure::usage("the outputs would become inputs: -o names the folder that is watched")
             .with_hint(format!("give another folder, such as -o {}/outputs/", given.trim_end_matches('/'))));
     }
+    let journal = Journal::open(outputs.join(NAME))?;
     if let Some(budget) = &plan.options.budget {
         let price = plan.client.model(&*plan.model).cost().await?.cost;
-        let earlier = Earlier::count(&outputs, std::iter::empty(), price.as_ref())?;
+        let earlier = Earlier::count(&journal, std::iter::empty(), price.as_ref());
         plan.price = Some(Quote { price, count: 0, earlier }.check(budget)?);
     }
     warn_if_offline(&plan.model, &plan.client, &plan.options, session).await;
     let mut signals = Signals::new()?;
-    let journal = Journal::open(outputs.join(NAME))?;
-    let mut batch = Batch::new(plan, journal, session);
-    let mut before = BTreeMap::new();
-    let (mut seen, mut odd) = (HashSet::new(), HashSet::new());
-    files_in(given, &folder, &mut odd, session)?;
+    let batch = Batch::new(plan, journal, session);
+    let mut watched = Watched { given, path: &folder, before: BTreeMap::new(), odd: HashSet::new() };
+    watched.read(session)?;
     session.output.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
+    let jobs = usize::from(batch.plan.options.jobs);
+    let (mut queue, mut latest, mut places) = (VecDeque::new(), HashMap::new(), 0..);
+    let (mut running, mut files, mut ended) = (FuturesUnordered::new(), HashSet::new(), Vec::new());
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let found = files_in(given, &folder, &mut odd, session)?;
-        let complete: Vec<String> = found
-            .iter()
-            .filter(|(file, state)| before.get(*file) == Some(*state))
-            .map(|(file, _)| file.clone())
-            .collect();
-        before = found;
-        batch.plan.entries = template.entries(&complete, session);
-        let keys = batch.plan.keys();
-        let mut is_new = keys.into_iter().map(|key| {
-            let is_done = matches!(batch.items.item(&*key).step(), Some(Step::Done { .. }));
-            batch.known.lock().insert(&key);
-            seen.insert(key) && !is_done
-        });
-        batch.plan.entries.retain(|_| is_new.next() == Some(true));
-        if !batch.plan.entries.is_empty() {
-            batch.progress = SharedProgress::new(&session.output);
-            if let Err(failure) = batch.run_entries(&mut signals, session).await {
-                if failure.code == exit::DETACHED || batch.stopped.load(Ordering::Relaxed) {
-                    return Err(failure);
-                }
-                // The other files are run nevertheless; the next start runs this one again.
-                session.output.failure(&failure);
-            }
+        // A file that has changed waits for the run of its former content, whose output it replaces.
+        while running.len() < jobs
+            && let Some(next) = queue.iter().position(|entry: &Entry| !files.contains(&entry.label))
+            && let Some((entry, place)) = queue.remove(next).zip(places.next())
+        {
+            files.insert(entry.label.clone());
+            let batch = &batch;
+            running.push(async move { batch.outcome(place, &entry, session).await });
         }
         tokio::select! {
-            () = signals.next() => return Ok(()),
-            () = sleep(INTERVAL) => {}
+            biased;
+            () = signals.next() => {
+                batch.progress.lock().end();
+                if running.is_empty() {
+                    return batch.report(&mut ended, session);
+                }
+                let total = ended.len() + running.len();
+                return batch.interrupted(ended, total, &mut signals, session).await;
+            }
+            Some(one) = running.next() => {
+                files.remove(&one.file);
+                ended.push(one);
+                if running.is_empty() && queue.is_empty() {
+                    batch.progress.lock().end();
+                }
+            }
+            _ = ticks.tick() => {
+                let is_stopped = batch.stopped.load(Ordering::Relaxed);
+                if is_stopped && !(running.is_empty() && queue.is_empty()) {
+                    continue;
+                }
+                let reported = batch.report(&mut std::mem::take(&mut ended), session);
+                if is_stopped {
+                    return reported;
+                }
+                // The other files are run nevertheless; the next start runs this one again.
+                if let Err(failure) = reported {
+                    batch.progress.lock().suspend(|| session.output.failure(&failure));
+                }
+                let complete = watched.read(session)?;
+                let new = batch.new_entries(template.entries(&complete, session), &mut latest);
+                batch.progress.lock().count(new.len());
+                queue.retain(|queued| !new.iter().any(|entry| entry.label == queued.label));
+                queue.extend(new);
+            }
         }
     }
 }
 
-/// The regular files of a folder with their sizes and times, without hidden ones. A file whose name is not UTF-8 is left
-/// out, and a note says so once.
-fn files_in(
-    given: &str,
-    folder: &Path,
-    odd: &mut HashSet<OsString>,
-    session: &Session,
-) -> Result<BTreeMap<String, Value>> {
-    let failed = |error| {
-        Failure::new(exit::INPUT, format!("{given} cannot be read: {error}"))
-            .with_hint("give a folder that exists; tasks that were created go on")
-    };
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = match entry.file_name().into_string() {
-            Ok(name) => name,
-            Err(name) => {
-                if !odd.contains(&name) {
-                    session.output.note(format!("{name:?} is left out: its name is not UTF-8"));
-                    odd.insert(name);
-                }
-                continue;
-            }
-        };
-        if !name.starts_with('.') && entry.path().is_file() {
-            let file = format!("{}/{name}", given.trim_end_matches('/'));
-            let state = identity(&file, &entry.path());
-            files.insert(file, state);
+impl Batch {
+    /// Reports the files that have ended, if there are any.
+    fn report(&self, ended: &mut [FileOutcome], session: &Session) -> Result {
+        if ended.is_empty() {
+            return Ok(());
         }
+        let total = ended.len();
+        let reported = self.progress.lock().suspend(|| summary::report(ended, total, session));
+        summary::result(ended).and(reported)
     }
-    Ok(files)
+
+    /// The entries that are not done, and whose files are new or have changed.
+    fn new_entries(&self, mut entries: Vec<Entry>, latest: &mut HashMap<String, Latest>) -> Vec<Entry> {
+        let is_latest = |entry: &Entry, key: &str| {
+            latest.get(&entry.label).is_some_and(|latest| latest.key == key || latest.item == key)
+        };
+        entries.retain(|entry| !is_latest(entry, &self.plan.key(entry)));
+        let keys: Vec<String> = entries.iter().map(|entry| self.plan.key(entry)).collect();
+        let is_item = |key: &str| self.items.item(key).step().is_some();
+        self.plan.recognize(&mut entries, &self.known.lock(), is_item, |file| self.items.content(file));
+        let mut keys = keys.into_iter();
+        entries.retain(|entry| {
+            let (key, item) = (keys.next().unwrap_or_default(), self.plan.key(entry));
+            self.known.lock().insert(&item);
+            let is_done = matches!(self.items.item(&*item).step(), Some(Step::Done { .. }));
+            let before = latest.insert(entry.label.clone(), Latest { key, item: item.clone() });
+            !is_done && before.is_none_or(|before| before.item != item)
+        });
+        entries
+    }
+}
+
+/// The keys of a file as it was when it was seen last.
+struct Latest {
+    key: String,
+    /// The key of its item, which may have the time of an earlier start.
+    item: String,
+}
+
+/// A folder that is watched.
+struct Watched<'a> {
+    /// As it was given.
+    given: &'a str,
+    path: &'a Path,
+    /// The files at the last read, with their identities.
+    before: BTreeMap<String, Value>,
+    /// Names that are not UTF-8, of which a note said that they are left out.
+    odd: HashSet<OsString>,
+}
+
+impl Watched<'_> {
+    /// Reads the folder, and returns its complete files: those that are as they were at the last read. Hidden files are
+    /// left out.
+    fn read(&mut self, session: &Session) -> Result<Vec<String>> {
+        let given = self.given;
+        let failed = |error| {
+            Failure::new(exit::INPUT, format!("{given} cannot be read: {error}"))
+                .with_hint("give a folder that exists; tasks that were created go on")
+        };
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = match entry.file_name().into_string() {
+                Ok(name) => name,
+                Err(name) => {
+                    if self.odd.insert(name.clone()) {
+                        session.output.note(format!("{name:?} is left out: its name is not UTF-8"));
+                    }
+                    continue;
+                }
+            };
+            if !name.starts_with('.') && entry.path().is_file() {
+                let file = format!("{}/{name}", given.trim_end_matches('/'));
+                let state = identity(&file, &entry.path());
+                found.insert(file, state);
+            }
+        }
+        let complete = found.iter().filter(|(file, state)| self.before.get(*file) == Some(*state));
+        let complete = complete.map(|(file, _)| file.clone()).collect();
+        self.before = found;
+        Ok(complete)
+    }
 }

@@ -1,0 +1,98 @@
+//! Identities of files across starts: a file whose time alone has changed is the same file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::Hasher as _;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+use super::journal::KnownKeys;
+
+/// Length of the parts in which a file is read.
+const CHUNK: usize = 128 * 1024;
+
+/// Hashes of files that were read, by their identities.
+#[derive(Default)]
+pub(in crate::commands) struct Contents(HashMap<String, Option<String>>);
+
+impl Contents {
+    /// Returns a known key with the same inputs, and with files of the same contents at the same paths. `recorded` returns
+    /// the hash of the content of a file, by its identity.
+    pub(in crate::commands) fn same_item(
+        &mut self,
+        key: &str,
+        known: &KnownKeys,
+        recorded: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        let own = files(key);
+        let mut is_same = |(own, earlier): (&Value, &Value)| {
+            let recorded = recorded(&earlier.to_string());
+            own == earlier || (recorded.is_some() && recorded == self.hash(own))
+        };
+        let mut known = known.outdated_by(key);
+        known.find(|earlier| own.iter().zip(&files(earlier)).all(&mut is_same)).cloned()
+    }
+
+    fn hash(&mut self, file: &Value) -> Option<String> {
+        self.0.entry(file.to_string()).or_insert_with(|| hash_of(path_of(file)?).ok()).clone()
+    }
+}
+
+/// The identities of the files of a key, apart from URLs.
+pub(super) fn files(key: &str) -> Vec<Value> {
+    let Ok(Value::Array(parts)) = serde_json::from_str(key) else { return Vec::new() };
+    let [_, _, Value::Object(others), file] = &parts[..] else { return Vec::new() };
+    others.values().chain([file]).filter(|file| path_of(file).is_some()).cloned().collect()
+}
+
+/// The path of a file, if it could be read when its identity was made.
+pub(super) fn path_of(file: &Value) -> Option<&Path> {
+    match file.as_array()?.as_slice() {
+        [Value::String(path), Value::Number(_), _] => Some(Path::new(path)),
+        _ => None,
+    }
+}
+
+/// The hash of the content of a file.
+pub(super) fn hash_of(path: &Path) -> io::Result<String> {
+    let (mut file, mut buffer) = (File::open(path)?, vec![0; CHUNK]);
+    let mut hasher = SipHasher13::new();
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(format!("{:032x}", hasher.finish128().as_u128())),
+            length => hasher.write(&buffer[..length]),
+        }
+    }
+}
+
+/// A key with the paths of its files, and without their sizes and times.
+pub(super) fn without_content(key: &str) -> String {
+    fn reduce(value: &mut Value) {
+        if let Some(path) = value.as_array().filter(|file| file.len() == 3).map(|file| file[0].clone()) {
+            *value = path;
+        }
+    }
+    let Ok(Value::Array(mut parts)) = serde_json::from_str(key) else { return key.to_owned() };
+    if let [_, _, others, file] = &mut parts[..] {
+        others.as_object_mut().into_iter().flat_map(|others| others.values_mut()).for_each(reduce);
+        reduce(file);
+    }
+    Value::Array(parts).to_string()
+}
+
+/// A file as it is: its path without links, size and time. A URL is its text.
+pub(super) fn identity(given: &str, path: &Path) -> Value {
+    let place =
+        std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
+    let metadata = std::fs::metadata(path).ok();
+    let size = metadata.as_ref().map(std::fs::Metadata::len);
+    let modified = metadata.and_then(|metadata| metadata.modified().ok());
+    let modified = modified
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .map(|time| time.as_nanos().to_string());
+    json!([place, size, modified])
+}
