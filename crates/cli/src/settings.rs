@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
+use hyper_util::client::proxy::matcher::Matcher;
+use inferstore::reqwest::Url;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
+use inferstore_api::is_plain_loopback;
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
 };
@@ -182,6 +185,16 @@ impl Session {
         let profile = self.profile_of(base_url);
         let (cacert, proxy) = profile.map(|profile| (profile.cacert, profile.proxy)).unwrap_or_default();
         (self.cacert().or(cacert.map(PathBuf::from)), self.global.proxy.clone().or(proxy))
+    }
+
+    /// The proxy of requests to this address: a named one, or that of HTTPS_PROXY and the other variables.
+    pub(crate) fn proxy_to(&self, base_url: &str) -> Option<String> {
+        let of_variables = || {
+            let is_here = is_plain_loopback(&Url::parse(base_url).ok()?);
+            let proxy = Matcher::from_system().intercept(&base_url.parse().ok()?)?;
+            (!is_here).then(|| proxy.uri().to_string())
+        };
+        self.cacert_and_proxy(base_url).1.or_else(of_variables)
     }
 
     /// The file of certificates that an option or a variable names.

@@ -1,5 +1,7 @@
 //! Values on the command line that need reading: lengths of time, and inputs by name.
 
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,12 +11,29 @@ use inferstore::reqwest::Method;
 use inferstore::types::UploadFolder;
 use inferstore::{Decimal, PollInterval};
 use jiff::SignedDuration;
+use md5::{Digest, Md5};
 
 /// Returns true for the URL of a file or a page.
 pub(crate) fn is_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
     })
+}
+
+/// The MD5 of a file in hexadecimal.
+pub(crate) fn md5_of(path: &Path) -> io::Result<String> {
+    let mut hash = Md5::new();
+    let mut file = BufReader::with_capacity(64 * 1024, std::fs::File::open(path)?);
+    loop {
+        let chunk = file.fill_buf()?;
+        if chunk.is_empty() {
+            break;
+        }
+        hash.update(chunk);
+        let length = chunk.len();
+        file.consume(length);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A length of time such as `500ms`, `90s`, `5m` or `1h30m`; a bare number is seconds.

@@ -111,8 +111,21 @@ async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> O
     let target = checks.note("settings", target)?;
     let client = session.client_of(&target.base_url.value, &target.api_key.value);
     let client = checks.note("address", client.map(|client| (client, "it is a base URL".to_owned())))?;
-    let host = checks.note("DNS", resolve(client.base_url()).await)?;
-    checks.note("connection", connect(&host).await)?;
+    match session.proxy_to(client.base_url()) {
+        // The proxy resolves the name of the service.
+        Some(proxy) => {
+            let proxied = async {
+                let (place, _) = resolve(&proxy).await?;
+                connect(&place).await
+            };
+            let hint = "check --proxy, the profile, and HTTPS_PROXY, HTTP_PROXY and ALL_PROXY";
+            checks.note("proxy", proxied.await.map_err(|failure| failure.about("proxy").with_hint(hint)))?;
+        }
+        None => {
+            let host = checks.note("DNS", resolve(client.base_url()).await)?;
+            checks.note("connection", connect(&host).await)?;
+        }
+    }
     let started = SystemTime::now();
     let balance = client.balance().await;
     checks.note("TLS", tls(client.base_url(), balance.as_ref().err()))?;
@@ -143,7 +156,7 @@ async fn resolve(url: &str) -> Result<(String, String)> {
     let parsed = Url::parse(url).ok();
     let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
     let Some((host, port)) = host else {
-        return Err(Failure::usage("the base URL has no host").with_hint("`inferstore status` shows it"));
+        return Err(Failure::usage("the URL has no host").with_hint("`inferstore status` shows it"));
     };
     let place = format!("{host}:{port}");
     let failed = |problem: String| {

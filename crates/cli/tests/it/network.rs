@@ -24,6 +24,23 @@ fn requests_go_through_the_proxy_that_is_named() {
 }
 
 #[test]
+fn doctor_tells_a_proxy_that_is_gone_from_a_service_that_is_gone() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let call = "doctor --base-url https://service.example/api/v1 --api-key k";
+    let gone = "http://127.0.0.1:1";
+    let named = cli.call(&format!("{call} --proxy {gone}"));
+    let of_variable = local.command(call).env("HTTPS_PROXY", gone).output().expect("it starts");
+    let of_variable = String::from_utf8_lossy(&of_variable.stderr).into_owned();
+    for stderr in [named.stderr, of_variable] {
+        assert!(stderr.contains("proxy: 127.0.0.1:1 is not reached"), "{stderr}");
+    }
+    // The name of the service is left to the proxy.
+    let through = cli.call(&format!("{call} --proxy {}", proxy()));
+    assert!(through.stdout.contains("accepts connections"), "{through}");
+}
+
+#[test]
 fn a_login_keeps_the_proxy_in_the_profile() {
     let mut cli = Cli::new();
     cli.stdin("key");

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
-use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +9,6 @@ use clap::{Args, ValueHint};
 use futures_util::stream::{self, StreamExt};
 use inferstore::types::UploadFolder;
 use inferstore::{Client, File};
-use md5::{Digest, Md5};
 use serde_json::json;
 
 use super::list::{Stored, all};
@@ -21,7 +19,7 @@ use crate::failure::{Failure, Result, did_you_mean};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
-use crate::values::folder_names;
+use crate::values::{folder_names, md5_of};
 
 /// Number of stored files whose content is compared at the same time.
 const CHECKS: usize = 16;
@@ -201,27 +199,11 @@ async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client
     let etag = client.download(stored.url.as_str()).etag().await.ok().flatten();
     if let Some(etag) = etag.filter(|etag| etag.len() == 32) {
         let path = session.environment.folder.join(&file.path);
-        let hashed = tokio::task::spawn_blocking(move || md5(&path)).await;
+        let hashed = tokio::task::spawn_blocking(move || md5_of(&path)).await;
         return matches!(hashed, Ok(Ok(hash)) if hash == etag.to_lowercase());
     }
     let times = stored.created.zip(file.modified);
     times.is_some_and(|(created, modified)| if is_upload { created >= modified } else { modified >= created })
-}
-
-/// The MD5 of a file in hexadecimal.
-fn md5(path: &Path) -> io::Result<String> {
-    let mut hash = Md5::new();
-    let mut file = BufReader::with_capacity(64 * 1024, std::fs::File::open(path)?);
-    loop {
-        let chunk = file.fill_buf()?;
-        if chunk.is_empty() {
-            break;
-        }
-        hash.update(chunk);
-        let length = chunk.len();
-        file.consume(length);
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 async fn upload(

@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use self::interrupt::WaitingItem;
 use self::quote::Quote;
-use super::contents::{Contents, files, hash_of, path_of};
+use super::contents::{Contents, files, path_of};
 use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, key};
 use super::summary::{self, FileOutcome, Status};
@@ -34,6 +34,7 @@ use crate::output::Report;
 use crate::progress::{SharedProgress, watch};
 use crate::settings::Session;
 use crate::table::Table;
+use crate::values::md5_of;
 
 /// The most entries that are checked at the same time.
 const MAX_CONCURRENT_CHECKS: usize = 16;
@@ -418,7 +419,7 @@ impl Batch {
             let name = file.to_string();
             if let Some(path) = path_of(&file).map(Path::to_owned)
                 && self.items.content(&name).is_none()
-                && let Ok(Ok(hash)) = spawn_blocking(move || hash_of(&path)).await
+                && let Ok(Ok(hash)) = spawn_blocking(move || md5_of(&path)).await
             {
                 self.items.record_content(&name, hash)?;
             }

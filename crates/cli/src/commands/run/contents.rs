@@ -1,19 +1,13 @@
 //! Identities of files across starts: a file whose time alone has changed is the same file.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::hash::Hasher as _;
-use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde_json::{Value, json};
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use super::journal::KnownKeys;
-
-/// Length of the parts in which a file is read.
-const CHUNK: usize = 128 * 1024;
+use crate::values::md5_of;
 
 /// Hashes of files that were read, by their identities.
 #[derive(Default)]
@@ -38,7 +32,7 @@ impl Contents {
     }
 
     fn hash(&mut self, file: &Value) -> Option<String> {
-        self.0.entry(file.to_string()).or_insert_with(|| hash_of(path_of(file)?).ok()).clone()
+        self.0.entry(file.to_string()).or_insert_with(|| md5_of(path_of(file)?).ok()).clone()
     }
 }
 
@@ -54,18 +48,6 @@ pub(super) fn path_of(file: &Value) -> Option<&Path> {
     match file.as_array()?.as_slice() {
         [Value::String(path), Value::Number(_), _] => Some(Path::new(path)),
         _ => None,
-    }
-}
-
-/// The hash of the content of a file.
-pub(super) fn hash_of(path: &Path) -> io::Result<String> {
-    let (mut file, mut buffer) = (File::open(path)?, vec![0; CHUNK]);
-    let mut hasher = SipHasher13::new();
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(format!("{:032x}", hasher.finish128().as_u128())),
-            length => hasher.write(&buffer[..length]),
-        }
     }
 }
 
