@@ -14,6 +14,8 @@ pub struct Error {
     doing: String,
     cause: Cause,
     disk: Option<DiskFailure>,
+    /// The disk is that of a backup or an export, and not of the data folder.
+    is_of_copy: bool,
     hint: Option<&'static str>,
     kind: Kind,
 }
@@ -41,7 +43,8 @@ pub(crate) enum DiskFailure {
 impl Error {
     /// Creates an error of an operation. `doing` is a phrase like "opening the database".
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
-        Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, kind: Kind::Other }
+        let (doing, cause) = (doing.into(), cause.into());
+        Self { doing, cause, disk: None, is_of_copy: false, hint: None, kind: Kind::Other }
     }
 
     pub(crate) fn not_found(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
@@ -73,6 +76,11 @@ impl Error {
         let disk = DiskFailure::behind(&*error.cause);
         let kind = if has_too_many_files(&*error.cause) { Kind::Unavailable } else { Kind::Other };
         Self { disk, kind, ..error }
+    }
+
+    /// Returns the error of a copy of the data: of a backup or an export.
+    pub(crate) fn of_copy(self) -> Self {
+        Self { is_of_copy: true, ..self }
     }
 
     pub(crate) fn with_disk_failure(self, disk: Option<DiskFailure>) -> Self {
@@ -168,8 +176,12 @@ impl DiskFailure {
         }
     }
 
-    const fn remedy(self) -> &'static str {
+    const fn remedy(self, is_of_copy: bool) -> &'static str {
         match self {
+            Self::Full if is_of_copy => "make room on the disk of that folder, or name another folder",
+            Self::NotWritable if is_of_copy => {
+                "let the user of this process write to that folder, or name another one"
+            }
             Self::Full => {
                 "make room on the disk of the data folder, or raise the quota; a service that runs goes on \
                  by itself then"
@@ -186,7 +198,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed: {}", self.doing, self.cause)?;
         match self.disk {
-            Some(failure) => write!(f, "; {}", failure.remedy()),
+            Some(failure) => write!(f, "; {}", failure.remedy(self.is_of_copy)),
             None => Ok(()),
         }
     }

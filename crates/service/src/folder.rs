@@ -16,9 +16,15 @@ pub(crate) const OBJECTS: &str = "objects";
 
 pub(crate) const RUNS: &str = "runs";
 
-/// Entries that the service creates in a data folder before it runs.
-const ENTRIES: [&str; 7] =
-    [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, RUNS];
+/// The socket of the operator.
+pub(crate) const SOCKET: &str = "admin.sock";
+
+/// Identifier of a folder whose database is elsewhere.
+pub(crate) const FOLDER_ID: &str = "folder-id";
+
+/// Entries that the service creates in a data folder.
+const ENTRIES: [&str; 8] =
+    [database::FILE, "inferstore.db-shm", "inferstore.db-wal", FOLDER_ID, LOCK, OBJECTS, RUNS, SOCKET];
 
 pub(crate) struct Folder {
     path: PathBuf,
@@ -44,15 +50,7 @@ impl Folder {
             return Err(Error::setting(action(), "it holds other files and is no data folder")
                 .with_hint("choose an empty or new folder"));
         }
-        permissions::check_owner(&path.join(database::FILE), &action())?;
-        match permissions::restrict(&path) {
-            Ok(true) if !is_new => {
-                tracing::warn!("other users had rights to the data folder; they no longer have");
-            }
-            Ok(_) => {}
-            // Some file systems have no permissions.
-            Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
-        }
+        permissions::check_owner(&path, &action())?;
         let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
         // The folder is locked too, because the lock file of a running service may have been deleted.
         let folder = cfg!(unix).then(|| File::open(&path));
@@ -60,6 +58,14 @@ impl Folder {
         let locks = locks.map_err(|cause| Error::keeping(action(), cause))?;
         for lock in &locks {
             check_lock(lock.try_lock(), may_be_unlocked, &action())?;
+        }
+        match permissions::restrict(&path) {
+            Ok(true) if !is_new => {
+                tracing::warn!("other users had rights to the data folder; they no longer have");
+            }
+            Ok(_) => {}
+            // Some file systems have no permissions.
+            Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
         }
         Ok(Self { path, locks, temporary: Mutex::new(temporary) })
     }
@@ -98,6 +104,23 @@ pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
+/// Refuses a folder for a copy of the data that is inside the data folder.
+pub(crate) fn check_outside(folder: &Path, data: &Path, doing: &dyn Fn() -> String) -> Result<()> {
+    match is_inside(folder, data) {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            Err(Error::new(doing(), "the folder is inside the data folder; choose one outside of it"))
+        }
+        Err(cause) => Err(Error::new(doing(), cause)),
+    }
+}
+
+fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
+    let folder = std::path::absolute(folder)?;
+    let existing = folder.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
+    Ok(existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer)))
+}
+
 pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match done {
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
@@ -105,17 +128,21 @@ pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-fn is_of_others(folder: &Path) -> std::io::Result<bool> {
-    let mut has_files = false;
+/// Returns true for a folder that has other files than those of a service. A name such as `lock` or `objects` alone
+/// says nothing: `/var` and a repository of git have such entries.
+fn is_of_others(folder: &Path) -> io::Result<bool> {
+    if [database::FILE, FOLDER_ID, "objects/id"].iter().any(|own| folder.join(own).is_file()) {
+        return Ok(false);
+    }
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        if [database::FILE, LOCK, OBJECTS].iter().any(|own| name == *own) {
-            return Ok(false);
-        }
         // The file system of an empty volume has such entries.
-        has_files |= !name.as_encoded_bytes().starts_with(b".") && name != "lost+found";
+        let is_of_volume = name.as_encoded_bytes().starts_with(b".") || name == "lost+found";
+        if !is_of_volume && !ENTRIES.iter().any(|own| name == *own) {
+            return Ok(true);
+        }
     }
-    Ok(has_files)
+    Ok(false)
 }
 
 /// Refuses a folder without a lock, because two services in one folder would destroy its database.
@@ -149,16 +176,16 @@ mod permissions {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
 
-    use crate::{Error, Result};
+    use crate::{Error, Result, database};
 
-    /// Refuses root for the database of another user, who could not open the files that root would create.
-    pub(super) fn check_owner(database: &Path, action: &str) -> Result<()> {
-        let owner = fs::metadata(database).map_or(0, |data| data.uid());
+    /// Refuses root for the folder of another user, who could not open the files that root would create.
+    pub(super) fn check_owner(folder: &Path, action: &str) -> Result<()> {
+        let owner = fs::metadata(folder.join(database::FILE)).or_else(|_| fs::metadata(folder));
+        let owner = owner.map_or(0, |data| data.uid());
         if owner == 0 || !rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let cause =
-            format!("its database belongs to user {owner}, who could not open the files that root creates");
+        let cause = format!("it belongs to user {owner}, who could not open the files that root creates");
         Err(Error::setting(action, cause)
             .with_hint("run the command as that user, such as with `sudo -u inferstore`"))
     }
@@ -226,11 +253,44 @@ mod tests {
         let parent = tempfile::tempdir().map_err(failed)?;
         let folder = parent.path().join("data");
         fs::create_dir(&folder).map_err(failed)?;
-        fs::write(folder.join(database::FILE), "").map_err(failed)?;
-        let is_given = std::os::unix::fs::chown(folder.join(database::FILE), Some(65_534), None).is_ok();
-        let opened = Folder::open(&Data::Folder(folder.clone()), false).map(drop);
-        assert_eq!(opened.is_err_and(|error| error.to_string().contains("65534")), is_given);
-        assert_eq!(folder.join(LOCK).exists(), !is_given);
+        for place in [folder.clone(), folder.join(database::FILE)] {
+            let is_given = std::os::unix::fs::chown(&place, Some(65_534), None).is_ok();
+            let opened = Folder::open(&Data::Folder(folder.clone()), false).map(drop);
+            assert_eq!(opened.is_err_and(|error| error.to_string().contains("65534")), is_given);
+            assert_eq!(folder.join(LOCK).exists(), !is_given);
+            fs::write(folder.join(database::FILE), "").map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_with_files_of_others_is_refused_and_keeps_its_rights() -> Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let failed = |cause| Error::new("preparing a folder", cause);
+        let parent = tempfile::tempdir().map_err(failed)?;
+        for own in ["lock", "objects"] {
+            let folder = parent.path().join(own);
+            for entry in [own, "refs"] {
+                fs::create_dir_all(folder.join(entry)).map_err(failed)?;
+            }
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+            let opened = Folder::open(&Data::Folder(folder.clone()), false).map(drop);
+            assert!(opened.is_err_and(|error| error.to_string().contains("no data folder")), "{own}");
+            let rights = fs::metadata(&folder).map_err(failed)?.permissions();
+            assert_eq!(rights.mode() & 0o777, 0o755, "{own}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_relative_path_is_inside_the_folder_that_it_begins_in() -> io::Result<()> {
+        let current = std::env::current_dir()?;
+        for folder in ["not-there", "not-there/deeper", "."] {
+            assert!(is_inside(Path::new(folder), &current)?, "{folder}");
+        }
+        assert!(!is_inside(Path::new("../not-there"), &current)?);
         Ok(())
     }
 

@@ -4,19 +4,19 @@
 use std::path::Path;
 
 use crate::database::Database;
+use crate::folder::FOLDER_ID;
 use crate::random::Randomness;
 use crate::{Error, Result, marker};
 
 /// Database setting, and marker file in the data folder, with the identifier of the one folder of files.
 const SETTING: &str = "folder of files";
-const MARKER: &str = "folder-id";
 
 pub(crate) async fn check(folder: &Path, database: &dyn Database) -> Result<()> {
     if !database.is_shared() {
         return Ok(());
     }
     let doing = || format!("opening the data folder {}", folder.display());
-    let path = folder.join(MARKER);
+    let path = folder.join(FOLDER_ID);
     let failed = |cause| Error::keeping(doing(), cause);
     let id = match marker::read(&path).map_err(failed)? {
         Some(id) => id,

@@ -9,12 +9,10 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 
 use super::{Admin, http};
-use crate::folder::if_present;
-
-const NAME: &str = "admin.sock";
+use crate::folder::{SOCKET, if_present};
 
 pub(crate) fn path(folder: &Path) -> PathBuf {
-    folder.join(NAME)
+    folder.join(SOCKET)
 }
 
 /// Serves the socket until shutdown. If the socket cannot be opened (a file system without sockets, a path that is too

@@ -28,7 +28,7 @@ mod unsigned_forms;
 mod uploads;
 
 pub(crate) use blobs::{
-    BlobCopy, Checksums, IN_BUCKET, SETTING as PAIRING, are_in_bucket, claim, open as open_blobs,
+    BlobCopy, Checksums, Destination, IN_BUCKET, SETTING as PAIRING, are_in_bucket, open as open_blobs,
 };
 pub(crate) use current_urls::with_current_urls;
 pub(crate) use location::{Locations, address};

@@ -71,7 +71,11 @@ pub(super) fn blobs_of(objects: &Path) -> Result<Vec<(String, u64)>> {
 pub(super) fn write_files(folder: &Path, copies: &[BlobCopy]) -> Result<TableFile> {
     let path = TableFile::path(folder, FILES);
     let write = || -> io::Result<String> {
-        let mut file = BufWriter::new(File::create(&path)?);
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = BufWriter::new(options.open(&path)?);
         for copy in copies {
             serde_json::to_writer(&mut file, copy)?;
             file.write_all(b"\n")?;
@@ -158,6 +162,7 @@ impl Manifest {
             bytes: self.bytes,
             missing: self.missing,
             audit: self.audit.clone(),
+            is_repeated: false,
         }
     }
 }

@@ -19,9 +19,10 @@ use crate::config::DatabaseUrl;
 use crate::config::{Config, Data};
 use crate::database::tables::{OBJECTS as OBJECTS_TABLE, TableFile, format};
 use crate::database::{Database, Durability, not_empty};
-use crate::folder::{Folder, OBJECTS};
+use crate::folder::{Folder, OBJECTS, check_outside};
 use crate::ledger::Audit;
-use crate::object_storage::{IN_BUCKET, PAIRING, claim, open_blobs};
+use crate::object_storage::{BlobCopy, Destination, IN_BUCKET, PAIRING, open_blobs};
+use crate::random::Randomness;
 use crate::shared_files;
 use crate::{Error, Result, S3Config, database};
 use manifest::{FILES, Manifest, TABLES};
@@ -52,6 +53,9 @@ pub struct Transferred {
     pub missing: u64,
     /// The audit of the data that were exported; that of the imported data is the same.
     pub audit: Audit,
+    /// The export was imported before, and nothing was changed.
+    #[serde(rename = "repeated")]
+    pub is_repeated: bool,
 }
 
 impl DataLocation {
@@ -76,10 +80,11 @@ impl DataLocation {
             return Err(Error::new("exporting", cause)
                 .with_hint("name the data folder with --data-dir, or a PostgreSQL with --database"));
         }
+        check_outside(folder, &self.data_dir, &|| format!("exporting to {}", folder.display()))?;
         let (_lock, database) = self.open().await?;
         let exported = self.export_opened(&*database, folder).await;
         database.close(Instant::now()).await;
-        exported
+        exported.map_err(Error::of_copy)
     }
 
     async fn export_opened(&self, database: &dyn Database, folder: &Path) -> Result<Transferred> {
@@ -126,30 +131,47 @@ impl DataLocation {
         let (manifest, id) = Manifest::read(folder)?;
         let copies = manifest.check(folder)?;
         let (_lock, database) = self.open().await?;
-        let imported = async {
-            if database.setting(IMPORT).await?.as_ref() != Some(&id) {
-                if !database.is_empty().await? {
-                    return Err(not_empty());
-                }
-                let objects = self.data_dir.join(OBJECTS);
-                let remote = self.objects.as_ref();
-                let blobs = claim(remote, &objects, &id, manifest.pairing.as_deref()).await?;
-                blobs.import(copies, &folder.join(FILES)).await?;
-                let mut settings = vec![(PAIRING.to_owned(), id.clone()), (IMPORT.to_owned(), id)];
-                settings.extend(remote.map(|_| (IN_BUCKET.to_owned(), String::new())));
-                database.import_tables(&folder.join(TABLES), &manifest.tables, settings).await?;
-                if remote.is_none() {
-                    shared_files::check(&self.data_dir, &*database).await?;
-                }
-            }
-            if database.audit().await? != manifest.audit {
-                return Err(Error::new("importing", "the audit finds other sums than before the export"));
-            }
-            Ok(manifest.transferred())
-        };
-        let imported = imported.await;
+        let imported = self.import_opened(&*database, folder, manifest, copies, id).await;
         database.close(Instant::now()).await;
         imported
+    }
+
+    async fn import_opened(
+        &self,
+        database: &dyn Database,
+        folder: &Path,
+        manifest: Manifest,
+        copies: Vec<BlobCopy>,
+        id: String,
+    ) -> Result<Transferred> {
+        let remote = self.objects.as_ref();
+        let destination = Destination::new(remote, &self.data_dir.join(OBJECTS), &id)?;
+        if database.setting(IMPORT).await?.as_ref() == Some(&id) {
+            // An earlier import may have been killed between its rows and the marker of the files.
+            if let Some(pairing) = database.setting(PAIRING).await? {
+                destination.finish(&pairing).await?;
+            }
+            return Ok(Transferred { is_repeated: true, ..manifest.transferred() });
+        }
+        if !database.is_empty().await? {
+            return Err(not_empty());
+        }
+        let blobs = destination.claim(manifest.pairing.as_deref()).await?;
+        blobs.import(copies, &folder.join(FILES)).await?;
+        destination.check().await?;
+        // Not the identifier of the export: it can be imported into several databases.
+        let pairing = Randomness::new(None).word(26)?;
+        let mut settings = vec![(PAIRING.to_owned(), pairing.clone()), (IMPORT.to_owned(), id)];
+        settings.extend(remote.map(|_| (IN_BUCKET.to_owned(), String::new())));
+        database.import_tables(&folder.join(TABLES), &manifest.tables, settings).await?;
+        destination.finish(&pairing).await?;
+        if remote.is_none() {
+            shared_files::check(&self.data_dir, database).await?;
+        }
+        if database.audit().await? != manifest.audit {
+            return Err(Error::new("importing", "the audit finds other sums than before the export"));
+        }
+        Ok(manifest.transferred())
     }
 
     /// Opens the database, and locks the data folder against a service where anything is in it.

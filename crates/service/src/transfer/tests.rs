@@ -12,8 +12,8 @@ use axum::http::Request;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::DataLocation;
 use super::manifest::MANIFEST;
+use super::{DataLocation, Transferred};
 use crate::files::MAX_FORM_FILE;
 use crate::object_storage::slow_store_tests::start_store;
 use crate::object_storage::tests::Painter;
@@ -227,6 +227,15 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResul
     caller.check(&service).await?;
     caller.go_on(&service).await?;
     service.shutdown().await;
+    // Also of a database that was used since.
+    let repeated = target.import(&path("export")).await?;
+    assert_eq!(repeated, Transferred { is_repeated: true, ..exported });
+
+    // As if another database imported the same export into the files that a database uses.
+    for entry in ["inferstore.db", "inferstore.db-wal", "inferstore.db-shm"] {
+        let _ = fs::remove_file(path("new").join(entry));
+    }
+    assert!(refusal(target.import(&path("export")).await).contains("another database uses"));
     Ok(())
 }
 

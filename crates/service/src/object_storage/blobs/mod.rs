@@ -27,7 +27,7 @@ use jiff::civil::Date;
 pub(super) use bucket::Bucket;
 pub(crate) use copies::{BlobCopy, Checksums};
 pub(super) use pairing::check_bucket;
-pub(crate) use pairing::{IN_BUCKET, OpenedBlobs, SETTING, are_in_bucket, claim, open};
+pub(crate) use pairing::{Destination, IN_BUCKET, OpenedBlobs, SETTING, are_in_bucket, open};
 pub(super) use s3::S3;
 
 use crate::Result;

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
@@ -57,58 +57,101 @@ pub(crate) async fn open(
     Ok(OpenedBlobs(Arc::new(blobs)))
 }
 
-/// Opens the folder or the bucket that an import fills, and marks it with the identifier of the import: one that is empty,
-/// that the same import has begun to fill, or that has the files of the exported database, which cannot use it any more.
-pub(crate) async fn claim(
-    remote: Option<&S3Config>,
-    folder: &Path,
-    id: &str,
-    exported: Option<&str>,
-) -> Result<OpenedBlobs> {
-    let bucket = match remote {
-        Some(remote) => {
-            let parent = folder.parent().unwrap_or(folder);
-            Some(S3::new(remote.clone(), parent, Clock::default())?)
-        }
-        None => None,
-    };
-    let shown = || match remote {
-        Some(remote) => remote.description(),
-        None => folder.display().to_string(),
-    };
-    let failed = |cause| Error::keeping(format!("opening {}", folder.display()), cause);
-    let path = folder.join(MARKER);
-    let (blobs, marker): (Arc<dyn Blobs>, _) = match &bucket {
-        Some(bucket) => {
-            bucket.bucket().create().await?;
-            (Arc::new(bucket.clone()), bucket.marker().await?)
-        }
-        None => {
-            let disk = Disk::open(folder, Durability::Full)?;
-            (Arc::new(disk), marker::read(&path).map_err(failed)?)
-        }
-    };
-    let is_known = marker.as_deref().is_some_and(|marker| marker == id || Some(marker) == exported);
-    let is_empty = async || {
-        let mut pages = blobs.blobs();
-        while let Some(page) = pages.try_next().await? {
-            if !page.is_empty() {
-                return Ok(false);
+/// The folder or the bucket that an import fills. Until the import has ended, its marker is of no database.
+pub(crate) struct Destination {
+    bucket: Option<S3>,
+    folder: PathBuf,
+    shown: String,
+    /// The marker while the import goes on.
+    importing: String,
+}
+
+impl Destination {
+    pub(crate) fn new(remote: Option<&S3Config>, folder: &Path, export: &str) -> Result<Self> {
+        let bucket = match remote {
+            Some(remote) => {
+                Some(S3::new(remote.clone(), folder.parent().unwrap_or(folder), Clock::default())?)
             }
+            None => None,
+        };
+        let shown = remote.map_or_else(|| folder.display().to_string(), S3Config::description);
+        Ok(Self { bucket, folder: folder.to_owned(), shown, importing: format!("import of {export}") })
+    }
+
+    /// Opens the folder or the bucket, and marks it. It must be empty, or the same import has begun to fill it, or it has the
+    /// files of the exported database, which cannot use it any more.
+    pub(crate) async fn claim(&self, exported: Option<&str>) -> Result<OpenedBlobs> {
+        let blobs: Arc<dyn Blobs> = match &self.bucket {
+            Some(bucket) => {
+                bucket.bucket().create().await?;
+                Arc::new(bucket.clone())
+            }
+            None => Arc::new(Disk::open(&self.folder, Durability::Full)?),
+        };
+        let marker = self.marker().await?;
+        let is_known =
+            marker.as_deref().is_some_and(|marker| marker == self.importing || Some(marker) == exported);
+        let is_empty = async || {
+            let mut pages = blobs.blobs();
+            while let Some(page) = pages.try_next().await? {
+                if !page.is_empty() {
+                    return Ok(false);
+                }
+            }
+            Ok::<_, Error>(true)
+        };
+        if !is_known && (marker.is_some() || !is_empty().await?) {
+            return Err(self.refused());
         }
-        Ok::<_, Error>(true)
-    };
-    if !is_known && (marker.is_some() || !is_empty().await?) {
-        let cause = "it has files that are not those of this export";
-        return Err(Error::new(format!("importing into {}", shown()), cause)
-            .with_hint("name an empty folder, bucket or prefix"));
+        if marker.as_deref() != Some(&*self.importing) {
+            self.mark(&self.importing).await?;
+        }
+        Ok(OpenedBlobs(blobs))
     }
-    match &bucket {
-        _ if marker.as_deref() == Some(id) => {}
-        Some(bucket) => bucket.set_marker(id).await?,
-        None => marker::write(&path, id).map_err(failed)?,
+
+    /// Fails if the files do not belong to this import any more.
+    pub(crate) async fn check(&self) -> Result<()> {
+        match self.is_importing().await? {
+            true => Ok(()),
+            false => Err(self.refused()),
+        }
     }
-    Ok(OpenedBlobs(blobs))
+
+    /// Gives the files to the database with this identifier, if the import of them has not ended.
+    pub(crate) async fn finish(&self, id: &str) -> Result<()> {
+        match self.is_importing().await? {
+            true => self.mark(id).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn is_importing(&self) -> Result<bool> {
+        Ok(self.marker().await?.as_deref() == Some(&*self.importing))
+    }
+
+    async fn marker(&self) -> Result<Option<String>> {
+        match &self.bucket {
+            Some(bucket) => bucket.marker().await,
+            None => marker::read(&self.folder.join(MARKER)).map_err(|cause| self.failed(cause)),
+        }
+    }
+
+    async fn mark(&self, id: &str) -> Result<()> {
+        match &self.bucket {
+            Some(bucket) => bucket.set_marker(id).await,
+            None => marker::write(&self.folder.join(MARKER), id).map_err(|cause| self.failed(cause)),
+        }
+    }
+
+    fn refused(&self) -> Error {
+        let cause = "it has files that are not those of this export, or that another database uses";
+        Error::new(format!("importing into {}", self.shown), cause)
+            .with_hint("name an empty folder, bucket or prefix")
+    }
+
+    fn failed(&self, cause: io::Error) -> Error {
+        Error::keeping(format!("opening {}", self.shown), cause)
+    }
 }
 
 pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
