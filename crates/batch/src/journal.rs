@@ -170,6 +170,9 @@ pub(crate) fn stamp(path: &Path) -> String {
     format!("{} {}", metadata.len(), modified.unwrap_or_default().as_nanos())
 }
 
+/// Beginning of each line: an array, and the key in it.
+const LINE_START: &[u8] = b"[\"";
+
 /// Last step of each item, and the file of all steps.
 #[derive(Debug)]
 pub struct Journal {
@@ -285,8 +288,14 @@ impl Journal {
         for number in 1.. {
             line.clear();
             reader.read_until(b'\n', &mut line).map_err(unreadable)?;
-            // A kill may cut the last line short, even inside a character.
-            let Some(text) = line.strip_suffix(b"\n") else { break };
+            let Some(text) = line.strip_suffix(b"\n") else {
+                // A kill may cut the last line short, even inside a character.
+                if !line.starts_with(LINE_START) && !LINE_START.starts_with(&line) {
+                    let cause = format!("line {number} is no step of an item");
+                    return Err(JournalError::unusable(JournalErrorKind::Malformed, &path, cause));
+                }
+                break;
+            };
             let (key, mut step): (String, Step) =
                 serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
                     let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));

@@ -30,6 +30,8 @@ pub(crate) struct Failure {
     pub(crate) data: Vec<String>,
     /// Something on this machine, such as a full disk, that further work would meet too.
     pub(crate) is_local: bool,
+    /// The service could not respond, and may do so later.
+    pub(crate) is_temporary: bool,
     /// The same as JSON: the task, or an object with `candidates`.
     pub(crate) json: Option<Box<str>>,
 }
@@ -85,6 +87,7 @@ impl From<Error> for Failure {
             context: error.context().map(context).unwrap_or_default(),
             data: tasks(&error).iter().map(ToString::to_string).collect(),
             is_local: matches!(&error, Error::File(file) if file.kind == FileErrorKind::Unwritable),
+            is_temporary: error.is_retryable(),
             json: json_of(&error).map(String::into_boxed_str),
         }
     }

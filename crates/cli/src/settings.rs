@@ -7,8 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
-use inferstore_api::is_plain_loopback;
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
 };
@@ -306,14 +305,19 @@ impl Session {
         let mut line = String::new();
         let stdin = (&mut self.environment.stdin).take(MAX_LINE);
         BufReader::with_capacity(1, stdin).read_line(&mut line)?;
-        Ok(line.trim().to_owned())
+        // An editor may have begun the file with a byte order mark.
+        Ok(line.trim_start_matches('\u{feff}').trim().to_owned())
     }
 }
 
 fn built(builder: ClientBuilder) -> Result<Client> {
     builder.build().map_err(|error| {
-        let hint = "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
-        let failure = Failure::from(error).with_code(exit::USAGE).with_hint(hint);
+        let failure = Failure::from(error).with_code(exit::USAGE);
+        let hint = match failure.headline.contains("API key") {
+            true => "give the key as it was shown, in one line and without other characters",
+            false => "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http",
+        };
+        let failure = failure.with_hint(hint);
         // The library names its setting.
         let headline = failure.headline.replace("allow_insecure_http", "--allow-insecure-http");
         Failure { headline, ..failure }

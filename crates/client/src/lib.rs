@@ -91,7 +91,7 @@ pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 pub use inferstore_api::install_ring;
 pub use inferstore_api::{
     ApiKey, Decimal, Difference, Finding, KindParts, ModelKind, Sample, Timestamp, UnknownVariant,
-    kind_parts, trust_certificates, types,
+    is_plain_loopback, kind_parts, trust_certificates, types,
 };
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].

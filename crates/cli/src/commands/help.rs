@@ -98,6 +98,9 @@ What exists already:
   in a batch       the output of a file that has changed since is replaced, unless the output was edited; every
                    other file stays, and a line names both
 
+Files by position into a folder, or a template, are a batch, also a single one: its journal is in the folder, and the
+same command runs and pays for no file twice. A file as PATH, or an input by name, runs it anew.
+
 The status of a file in a batch, beside those of tasks:
   not_saved        the task succeeded, and its output is not here
   unfinished       the task goes on

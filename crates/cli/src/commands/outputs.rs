@@ -53,6 +53,8 @@ enum Destination {
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
     destination: Option<Destination>,
+    /// The files that the model declares to return; none if that is not known.
+    declared: Vec<String>,
     overwrite: bool,
     show: bool,
 }
@@ -66,11 +68,13 @@ impl OutputArguments {
         self.out.is_some() || self.show
     }
 
-    /// Returns true when the outputs go to a folder.
+    /// Returns true when the outputs go to a folder, also by a template.
     pub(crate) fn is_folder(&self, session: &Session) -> bool {
-        let out = self.out.as_deref().filter(|out| *out != "-" && !out.contains('{'));
-        out.map(|out| expanded(out, session))
-            .is_some_and(|out| is_folder(&out, &session.environment.folder.join(&out)))
+        let out = self.out.as_deref().filter(|out| *out != "-");
+        out.map(|out| expanded(out, session)).is_some_and(|out| {
+            let path = session.environment.folder.join(&out);
+            out.contains('{') || (is_folder(&out, &path) && !is_special(&path))
+        })
     }
 
     /// Checks the destination by its folder, which `make_folder` makes and `check_folder` leaves alone. `outputs` are the
@@ -83,7 +87,8 @@ impl OutputArguments {
     ) -> Result<Delivery> {
         let out = self.out.as_deref();
         let destination = out.map(|out| self.destination(out, check_folder, outputs, session)).transpose()?;
-        Ok(Delivery { destination, overwrite: self.overwrite, show: self.show })
+        let declared = outputs.unwrap_or_default().to_vec();
+        Ok(Delivery { destination, declared, overwrite: self.overwrite, show: self.show })
     }
 
     fn destination(
@@ -107,6 +112,9 @@ impl OutputArguments {
         let out = expanded(out, session);
         if out.contains('{') {
             check_template(&out)?;
+            if outputs.is_some_and(|outputs| outputs.len() > 1) {
+                check_tells_outputs_apart(&out)?;
+            }
             check_folder(&session.environment.folder.join(fixed_folder(&out)))?;
             return Ok(Destination::Template(out));
         }
@@ -167,6 +175,15 @@ fn check_template(template: &str) -> Result {
             .with_hint("such as -o '{input}-{model}.{ext}'"));
     }
     Ok(())
+}
+
+/// Fails for a template that gives all outputs of a run one path. With an extension of its own, each gets a number.
+fn check_tells_outputs_apart(template: &str) -> Result {
+    if template.contains("{name}") || template.ends_with(".{ext}") {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("the model has several outputs, and {template:?} is one path for all"))
+        .with_hint("write {name} into the template, such as -o '{input}-{name}.{ext}'"))
 }
 
 /// The folder of a template that all its files are below.
@@ -253,6 +270,24 @@ impl Delivery {
         result.map(|()| saved)
     }
 
+    /// Returns the outputs whose paths are known before the run and taken, unless they may be replaced.
+    pub(crate) fn taken(&self, names: &TemplateVariables, session: &Session) -> Vec<PathBuf> {
+        let is_known = match &self.destination {
+            _ if self.overwrite => false,
+            Some(Destination::File(path)) => !is_special(path),
+            Some(Destination::Template(template)) => {
+                let is_named = names.input.is_some() || !template.contains("{input}");
+                is_named && !template.contains("{task}") && !template.ends_with(".{ext}")
+            }
+            _ => false,
+        };
+        let Some(destination) = self.destination.as_ref().filter(|_| is_known) else { return Vec::new() };
+        let is_several = self.declared.len() > 1;
+        let paths =
+            self.declared.iter().map(|output| destination.path("", is_several, names, output, session));
+        paths.filter(|path| std::fs::symlink_metadata(path).is_ok()).map(|path| absolute(&path)).collect()
+    }
+
     /// Returns true when the outputs themselves are written to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self.destination, Some(Destination::Stdout))
@@ -280,8 +315,10 @@ impl Delivery {
             }
             return Ok(());
         }
-        if outputs.len() > 1 && matches!(destination, Destination::Stdout) {
-            return Err(several_files(&outputs));
+        match destination {
+            Destination::Stdout if outputs.len() > 1 => return Err(several_files(&outputs)),
+            Destination::Template(template) if outputs.len() > 1 => check_tells_outputs_apart(template)?,
+            _ => {}
         }
         for name in &outputs {
             let download = outcome.download(name)?.limits(|limits| limits.overwrite = self.overwrite);
@@ -289,8 +326,8 @@ impl Delivery {
                 to_stdout(download, session).await?;
                 continue;
             }
-            let path = destination.path(outcome, names, name, session);
-            let path = match path.to_string_lossy().strip_suffix(".{ext}") {
+            let path = destination.path(outcome.task.as_str(), outputs.len() > 1, names, name, session);
+            let path = match without_variable(&path) {
                 None => {
                     if let (Destination::Template(_), Some(folder)) = (destination, path.parent()) {
                         std::fs::create_dir_all(folder).map_err(|error| {
@@ -309,7 +346,6 @@ impl Delivery {
                     path
                 }
                 Some(stem) => {
-                    let stem = Path::new(stem);
                     let folder = stem.parent().unwrap_or(Path::new("")).to_owned();
                     let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     let download = download.to_dir(folder, file);
@@ -348,41 +384,58 @@ fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
 
 impl Destination {
     /// The path of an output. It ends with `.{ext}` if the extension is that of what is downloaded.
-    fn path(&self, outcome: &Outcome, names: &TemplateVariables, output: &str, session: &Session) -> PathBuf {
-        let is_several = outcome.urls().nth(1).is_some();
+    fn path(
+        &self,
+        task: &str,
+        is_several: bool,
+        names: &TemplateVariables,
+        output: &str,
+        session: &Session,
+    ) -> PathBuf {
         let template = match self {
             // One file for each output, named after it.
             Self::File(path) if is_several && !is_special(path) => {
-                let stem = path.with_extension("").display().to_string();
-                let extension = path.extension().unwrap_or_default().display().to_string();
-                format!("{stem}-{{name}}.{extension}")
+                let stem = path.file_stem().unwrap_or_default().display();
+                let extension = path.extension().unwrap_or_default().display();
+                return path.with_file_name(format!("{stem}-{}.{extension}", short(&harmless(output))));
             }
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) => return path.clone(),
             Self::Folder(folder) if is_several => format!("{folder}/{{input}}-{{model}}-{{name}}.{{ext}}"),
             Self::Folder(folder) => format!("{folder}/{{input}}-{{model}}.{{ext}}"),
             Self::Template(template) => template.clone(),
             Self::Stdout => "-".to_owned(),
         };
-        session.environment.folder.join(named(&template, outcome, names, output))
+        session.environment.folder.join(named(&template, task, names, output))
     }
 }
 
+/// The path without a final `.{ext}`, if it has one.
+fn without_variable(path: &Path) -> Option<PathBuf> {
+    let has_variable = path.extension().is_some_and(|extension| extension == "{ext}");
+    has_variable.then(|| path.with_extension(""))
+}
+
 /// The most bytes of a name of others in the name of an output: a file name has 255 at most.
-const MAX_NAME: usize = 100;
+const MAX_NAME: usize = 80;
 
 /// The template with its names; what others wrote leads to no other folder.
-fn named(template: &str, outcome: &Outcome, names: &TemplateVariables, output: &str) -> String {
-    let task = outcome.task.as_str();
-    let model = names.model.as_deref().unwrap_or("output");
-    let input = names.input.as_deref().unwrap_or(task);
-    let words = [("{input}", input), ("{model}", model), ("{task}", task), ("{name}", output)];
-    words
-        .into_iter()
-        .fold(template.to_owned(), |text, (word, value)| text.replace(word, short(&harmless(value))))
+fn named(template: &str, task: &str, names: &TemplateVariables, output: &str) -> String {
+    let input = harmless(names.input.as_deref().unwrap_or(task));
+    let model = harmless(names.model.as_deref().unwrap_or("output"));
+    let [task, output] = [task, output].map(harmless);
+    // The input of a batch is cut already, and ends with what tells it apart.
+    let input = &input[..input.floor_char_boundary(2 * MAX_NAME)];
+    let words = [
+        ("{input}", input),
+        ("{model}", short(&model)),
+        ("{task}", short(&task)),
+        ("{name}", short(&output)),
+    ];
+    words.into_iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
 }
 
 /// The beginning of a name.
-fn short(name: &str) -> &str {
+pub(crate) fn short(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME)]
 }
 

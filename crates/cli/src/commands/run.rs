@@ -20,11 +20,13 @@ use inferstore::types::{TaskDetail, TaskId, UploadFolder};
 use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
 use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::models;
 use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_inputs, with_paths};
-use super::outputs::{Delivery, OutputArguments, TemplateVariables, check_folder, make_folder};
+use super::outputs::{
+    Delivery, OutputArguments, TemplateVariables, check_folder, exists, make_folder, relative_path,
+};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -158,6 +160,15 @@ impl Limit {
         Self { begun: Instant::now(), deadline }
     }
 
+    /// Reads what a run needs before its task is created, until the deadline.
+    async fn within<T>(&self, read: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(left) = self.deadline() else { return read.await };
+        timeout(left, read).await.unwrap_or_else(|_| {
+            Err(Failure::new(exit::DEADLINE, "the deadline has passed; no task was created")
+                .with_hint("the same command starts it again; `inferstore doctor` looks for the cause"))
+        })
+    }
+
     /// Returns the time that is left until the deadline of the run.
     fn deadline(&self) -> Option<Duration> {
         Some(self.deadline?.saturating_sub(self.begun.elapsed()))
@@ -199,6 +210,7 @@ pub(crate) async fn again(
     mut session: Session,
 ) -> Result {
     let of_earlier = stem_of_inputs(earlier.values());
+    let limit = Limit::new(options.wait.deadline);
     let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
     let profile = session.profile_of(client.base_url());
@@ -222,14 +234,21 @@ pub(crate) async fn again(
         || is_watching
         || collected.has_sweep()
         || options.outputs.out.is_some();
-    let version = if needs_version { Some(models::versioning(&model, &client).await?) } else { None };
+    let version = match needs_version {
+        true => Some(limit.within(models::versioning(&model, &client)).await?),
+        false => None,
+    };
     let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
-    // The journal of a batch in its folder knows what has been spent, also for a pattern that matches one file.
-    let has_budget = options.budget.is_some() && options.outputs.is_folder(&session);
-    let many = if has_budget { 1 } else { 2 };
-    let is_batch =
-        options.rows.is_some() || is_watching || collected.loose.len() >= many || !sweeps.is_empty();
+    let checks_all = options.rows.is_some() || !sweeps.is_empty();
+    // The journal of a folder knows what was paid and spent, also where a pattern matches one file.
+    let is_for_journal = match &collected.loose[..] {
+        _ if !options.outputs.is_folder(&session) => false,
+        _ if options.budget.is_some() => !is_asking,
+        [file] => file != "-" && !options.detach && !options.outputs.show,
+        _ => false,
+    };
+    let is_batch = checks_all || is_watching || is_for_journal || collected.loose.len() > 1;
     if !options.dry_run {
         session.output.check_fields(match is_batch {
             _ if options.detach => &["task_id"],
@@ -243,11 +262,12 @@ pub(crate) async fn again(
     if let Some(version) = version.as_ref().filter(|_| is_batch) {
         if let Some(folder) = options.watch.clone() {
             let template = entries::Template::new(collected, sweeps, version, &folder)?;
-            let plan = batch::Plan { client, model, entries: Vec::new(), options, delivery, price: None };
+            let entries = Vec::new();
+            let plan = batch::Plan { client, model, entries, options, delivery, price: None, checks_all };
             return batch::watch::execute(plan, &folder, &template, &session).await;
         }
         let entries = entries::all(collected, &sweeps, options.rows.as_deref(), version, &mut session)?;
-        let plan = batch::Plan { client, model, entries, options, delivery, price: None };
+        let plan = batch::Plan { client, model, entries, options, delivery, price: None, checks_all };
         return batch::execute(plan, &session).await;
     }
     let Collected { inputs, files, loose, given, .. } = collected;
@@ -263,11 +283,18 @@ pub(crate) async fn again(
         return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
             .with_hint("give them as name=value, or name=@path for a file"));
     }
+    if let Some(taken) = run.delivery.taken(&run.names, &session).first() {
+        return Err(exists(&relative_path(taken, &session).display().to_string()));
+    }
     if run.options.dry_run {
         return run.dry(&session).await;
     }
     warn_if_offline(&run.model, &run.client, &run.options, &session).await;
-    if run.options.detach { run.detached(&session).await } else { run.followed(&session).await }
+    if run.options.detach {
+        run.detached(&limit, &session).await
+    } else {
+        run.followed(&limit, &session).await
+    }
 }
 
 /// A run with these options.
@@ -371,8 +398,7 @@ impl Run {
         session.output.report(&Report { table, json, ..Report::default() })
     }
 
-    async fn detached(self, session: &Session) -> Result {
-        let limit = Limit::new(self.options.wait.deadline);
+    async fn detached(self, limit: &Limit, session: &Session) -> Result {
         let task = loop {
             match self.run().deadline(limit.deadline()).start().await {
                 Ok(task) => break task,
@@ -391,11 +417,10 @@ impl Run {
         reported.map_err(|failure| failure.with_hint(format!("the task is created; {pick_up}")))
     }
 
-    async fn followed(self, session: &Session) -> Result {
+    async fn followed(self, limit: &Limit, session: &Session) -> Result {
         let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt)?;
-        let limit = Limit::new(self.options.wait.deadline);
         let outcome = loop {
-            let error = match self.finished(&limit, &mut interrupts, session).await? {
+            let error = match self.finished(limit, &mut interrupts, session).await? {
                 Ok(outcome) => break outcome,
                 Err(error) => error,
             };
@@ -513,8 +538,9 @@ async fn warn_if_offline(model: &str, client: &Client, options: &RunOptions, ses
     if options.require_serving {
         return;
     }
-    let serving = client.model(model).serving().await;
-    if serving.is_ok_and(|serving| serving.serving == Some(false)) {
+    let limit = options.wait.deadline.unwrap_or(Duration::MAX);
+    let serving = timeout(limit, client.model(model).serving()).await;
+    if matches!(serving, Ok(Ok(serving)) if serving.serving == Some(false)) {
         session
             .output
             .note(format!("warning: no node serves {model} now; the task stays in the queue until one does"));

@@ -74,7 +74,9 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
     for (run, path) in [
         ("run haze-removal hazy.png -o clear.png -q", "clear.png"),
         ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal.png"),
-        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal-2.png"),
+        // Its journal has it: nothing is paid again.
+        ("run haze-removal hazy.png -o folder -q", "folder/hazy-haze-removal.png"),
+        ("run haze-removal input_image=@hazy.png -o folder -q", "folder/hazy-haze-removal-2.png"),
         ("run haze-removal hazy.png -o folder -q --overwrite", "folder/hazy-haze-removal.png"),
         ("run haze-removal input_image=@~/h.png -o new/{name}/{input}.{ext} -q", "new/output_image/h.png"),
         ("run haze-removal ~/h.png -o ~/out.png -q", "home/out.png"),

@@ -14,6 +14,7 @@ mod code;
 mod commands;
 mod completions;
 mod console;
+mod destinations;
 mod docs;
 mod edges;
 mod failures;

@@ -5,6 +5,19 @@ use inferstore_cli::exit;
 use crate::node::tls_in_front_of;
 use crate::support::{Cli, Local, answering};
 
+#[test]
+fn the_deadline_of_a_run_holds_for_a_service_that_never_responds() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = silent.local_addr().expect("it has an address");
+    let cli = Cli::new();
+    std::fs::write(cli.path("a.png"), "any").expect("it can be written");
+    for rest in ["a.png", "a.png --detach", "a.png -o out/", "input_image=@a.png"] {
+        let ended = cli
+            .call(&format!("run any {rest} --deadline 0.2s --base-url http://{address}/api/v1 --api-key k"));
+        assert_eq!(ended.code, exit::DEADLINE, "{rest}: {ended}");
+    }
+}
+
 /// A proxy that answers each request with a balance, and says in the wallet what was asked of it.
 fn proxy() -> String {
     answering(|request| {

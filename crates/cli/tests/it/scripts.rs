@@ -265,7 +265,7 @@ fn a_download_makes_the_folder_that_it_names() {
 fn a_file_is_named_as_it_can_be_typed() {
     let local = Local::start();
     std::fs::copy(local.cli.path("hazy.png"), local.cli.path("@at.png")).expect("it can be copied");
-    let output = local.command("run haze-removal @at.png").output().expect("it starts");
+    let output = local.command("run haze-removal @att.png").output().expect("it starts");
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(printed.contains("did you mean `./@at.png`?"), "{printed}");
 }

@@ -65,6 +65,28 @@ fn the_inputs_of_runs_stay_when_a_sync_deletes() {
     assert_eq!(sync(&local, "here samples --delete"), "upload a.txt, delete stale.txt");
 }
 
+#[cfg(unix)]
+#[test]
+fn what_a_link_led_to_is_not_deleted_when_its_target_is_away() {
+    let local = Local::start();
+    write(&local, "disk/a.txt", "one");
+    write(&local, "here/b.txt", "two");
+    write(&local, "here/inferstore-batch.jsonl", "a journal is for its owner alone");
+    let link = |target: &str, link: &str| {
+        std::os::unix::fs::symlink(target, local.cli.path(link)).expect("it can be made");
+    };
+    link("../disk/a.txt", "here/a.txt");
+    write(&local, "stored/folder/c.txt", "three");
+    sync(&local, "stored documents");
+    link("../stored/folder", "here/folder");
+    assert_eq!(sync(&local, "here documents"), "upload a.txt, upload b.txt");
+    std::fs::rename(local.cli.path("disk"), local.cli.path("away")).expect("it can be renamed");
+    let ended = local.cli.call("files sync here documents --delete");
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "0 sent, 0 deleted\n"), "{ended}");
+    assert!(ended.stderr.contains("here/a.txt leads to no file"), "{ended}");
+    assert!(ended.stderr.contains("here/folder leads to no file"), "{ended}");
+}
+
 #[test]
 fn an_empty_file_is_left_out_and_holds_nothing_back() {
     let local = Local::start();

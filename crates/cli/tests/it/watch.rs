@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
 use inferstore_service::Script;
+use serde_json::json;
 
 use crate::support::{Local, names_in, picture, send};
 
@@ -105,6 +106,20 @@ fn a_file_that_comes_while_another_one_is_run_does_not_wait_for_it() {
     picture(&incoming.join("quick.png"), "quick");
     eventually("the output of the quick file", || outputs(&out) == 1);
     assert_eq!((end(watching), tasks(&local)), (Some(i32::from(exit::DETACHED)), 2));
+}
+
+#[test]
+fn a_file_that_comes_while_the_service_is_away_is_run_later() {
+    let local = Local::with_controls();
+    let [incoming, out] = folders(&local);
+    picture(&incoming.join("first.png"), "first");
+    let watching = watch(&local);
+    eventually("the first output", || outputs(&out) == 1);
+    // Five requests of one attempt.
+    local.fault(json!({"effect": "status", "status": 503, "operation": "createTask", "times": 5}));
+    picture(&incoming.join("second.png"), "second");
+    eventually("the output of the second file", || outputs(&out) == 2);
+    assert_eq!((end(watching), tasks(&local)), (Some(0), 2));
 }
 
 #[test]

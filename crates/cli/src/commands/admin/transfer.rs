@@ -48,7 +48,8 @@ pub(super) async fn export(arguments: &Arguments, data_dir: PathBuf, session: &S
 pub(super) async fn import(arguments: &Arguments, data_dir: PathBuf, session: &Session) -> Result {
     let folder = session.environment.folder.join(&arguments.folder);
     let imported = arguments.location(data_dir, session)?.import(&folder).await.map_err(failed)?;
-    let verb = if imported.is_repeated { "nothing was changed: an earlier import has read" } else { "imported" };
+    let verb =
+        if imported.is_repeated { "nothing was changed: an earlier import has read" } else { "imported" };
     report(session, verb, &imported)
 }
 

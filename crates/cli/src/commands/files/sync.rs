@@ -15,6 +15,7 @@ use super::list::{Stored, all};
 use super::upload::{Source, check_names, files, upload_all};
 use super::{delete_all, download_all, is_file_name, local_name};
 use crate::commands::outputs::make_folder;
+use crate::commands::run::JOURNAL;
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::output::Report;
 use crate::settings::Session;
@@ -80,7 +81,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         }
     };
     let path = PathBuf::from(path);
-    let local = local_files(&path, is_upload, session)?;
+    let Found { files: local, left_out } = local_files(&path, is_upload, session)?;
     let named = |file: Stored| {
         let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
         let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
@@ -108,7 +109,9 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     }
     let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
     let (source, destination) = if is_upload { (here, there) } else { (there, here) };
-    let is_deleted = |name: &&&String| delete && !(is_upload && is_input_of_run(name));
+    let stays =
+        |name: &str| is_input_of_run(name) || left_out.iter().any(|left_out| is_below(name, left_out));
+    let is_deleted = |name: &&&String| delete && !(is_upload && stays(name));
     let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone());
     let actions = Actions {
         sent: source.difference(&same).map(|name| (*name).clone()).collect(),
@@ -132,29 +135,56 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     session.output.failures(failures)
 }
 
-/// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and
-/// symlinks that lead nowhere are left out.
-fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTreeMap<String, Local>> {
+/// The files of a folder.
+#[derive(Default)]
+struct Found {
+    files: BTreeMap<String, Local>,
+    /// Names of links that lead to a folder or nowhere: what is stored under them stays.
+    left_out: Vec<String>,
+}
+
+/// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and the
+/// journals of batches are left out.
+fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found> {
     let root = session.environment.folder.join(path);
     if !root.is_dir() {
         return match must_exist || root.exists() {
             true => Err(Failure::usage(format!("{} is no folder", path.display()))
                 .with_hint("name a folder of this machine; nothing was sent")),
-            false => Ok(BTreeMap::new()),
+            false => Ok(Found::default()),
         };
     }
-    let found = files(&[path.to_owned()], true, session)?;
-    check_names(&found, false)?;
-    let mut local = BTreeMap::new();
-    for (path, name) in found {
-        let is_unfinished = name.as_ref().is_some_and(|name| is_unfinished(name));
-        let metadata = std::fs::metadata(session.environment.folder.join(&path));
-        let (Ok(metadata), Some(name), false) = (metadata, name, is_unfinished) else { continue };
-        if metadata.is_file() {
-            local.insert(name, Local { path, size: metadata.len(), modified: metadata.modified().ok() });
+    let entries = files(&[path.to_owned()], true, session)?;
+    check_names(&entries, false)?;
+    let mut found = Found::default();
+    for (path, name) in entries {
+        let Some(name) = name.filter(|name| !is_unfinished(name) && !name.ends_with(JOURNAL)) else {
+            continue;
+        };
+        let here = session.environment.folder.join(&path);
+        match std::fs::metadata(&here) {
+            Ok(metadata) if metadata.is_file() => {
+                let modified = metadata.modified().ok();
+                found.files.insert(name, Local { path, size: metadata.len(), modified });
+            }
+            Err(error) if !here.is_symlink() => {
+                return Err(Failure::local_failure(format!("{} cannot be read", path.display()), error));
+            }
+            // A pipe or a device is no file.
+            Ok(_) if !here.is_symlink() => {}
+            Ok(_) | Err(_) => {
+                let path = path.display();
+                session.output.note(format!("{path} leads to no file; what is stored under its name stays"));
+                found.left_out.push(name);
+            }
         }
     }
-    Ok(local)
+    Ok(found)
+}
+
+/// Returns true for the stored name of a path, or of a file below it.
+fn is_below(name: &str, path: &str) -> bool {
+    name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Returns true if a download to this path would write elsewhere than to this place in the folder.

@@ -180,6 +180,7 @@ impl<'a> Server<'a> {
             options,
             delivery: self.delivery.clone(),
             price: None,
+            checks_all: false,
         };
         let mut entries = std::mem::take(&mut plan.entries);
         let is_item = |key: &str| self.items.item(key).step().is_some();

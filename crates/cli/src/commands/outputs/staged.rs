@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use inferstore::Outcome;
 use tempfile::TempPath;
 
-use super::{Delivery, TemplateVariables, followed, harmless};
+use super::{Delivery, TemplateVariables, followed, harmless, without_variable};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -60,14 +60,14 @@ impl Delivery {
             })?;
             // A start that was killed may have left it there.
             let download = outcome.download(name)?.limits(|limits| limits.overwrite = true);
-            let path = absolute(&destination.path(outcome, names, name, session));
-            files.push(match path.to_string_lossy().strip_suffix(".{ext}") {
+            let is_several = outcome.urls().nth(1).is_some();
+            let path = absolute(&destination.path(outcome.task.as_str(), is_several, names, name, session));
+            files.push(match without_variable(&path) {
                 None => {
                     let downloaded = download.to_file(folder.join("output")).await?.path;
                     StagedFile { path: downloaded, wanted: followed(&path)?, is_numbered: false }
                 }
                 Some(stem) => {
-                    let stem = Path::new(stem);
                     let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     let path = download.to_dir(folder, file).await?.path;
                     let wanted = stem.with_file_name(path.file_name().unwrap_or_default());
@@ -79,7 +79,8 @@ impl Delivery {
     }
 
     /// Chooses a destination for each output. A path is free if nothing exists there, if the file there may be replaced
-    /// or is one of the `outdated` outputs, or if an earlier start saved the output there, at one of the paths `own`.
+    /// or is one of the `outdated` outputs, or if an earlier start saved the output there, at one of the paths `own`. The
+    /// path of an output of another item, for which `is_taken` returns true, is not free.
     /// If the wanted path is not free, a numbered output gets the next free number, and any other output fails. Calls
     /// `named` with the wanted path and the chosen one if they differ, unless the chosen path is one of `own`.
     pub(crate) fn destinations(
@@ -87,18 +88,24 @@ impl Delivery {
         staged: &Staged,
         own: &[PathBuf],
         outdated: &[PathBuf],
+        is_taken: impl Fn(&Path) -> bool,
         named: impl Fn(&Path, &Path),
     ) -> Result<Vec<PathBuf>> {
         let mut chosen: Vec<PathBuf> = Vec::new();
         for file in &staged.files {
             let mut path = file.wanted.clone();
             let mut number = 1;
-            while chosen.contains(&path) || !(self.is_free(&path, file, own) || outdated.contains(&path)) {
+            let is_of_another =
+                |path: &PathBuf| chosen.contains(path) || (is_taken(path) && !outdated.contains(path));
+            while is_of_another(&path) || !(self.is_free(&path, file, own) || outdated.contains(&path)) {
                 if !file.is_numbered {
-                    let headline = format!("{} exists already", path.display());
-                    return Err(Failure::new(exit::FAILED, headline).with_hint(
-                        "give --overwrite, or write {input}, {name} or {task} into the template of -o",
-                    ));
+                    let (what, how) = match is_of_another(&path) {
+                        true => ("has another output of the batch", ""),
+                        false => ("exists already", "give --overwrite, or "),
+                    };
+                    let headline = format!("{} {what}", path.display());
+                    let hint = format!("{how}write {{input}}, {{name}} or {{task}} into the template of -o");
+                    return Err(Failure::new(exit::FAILED, headline).with_hint(hint));
                 }
                 number += 1;
                 let stem = file.wanted.file_stem().unwrap_or_default().display();

@@ -4,7 +4,7 @@ mod interrupt;
 mod quote;
 pub(super) mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +23,10 @@ use self::interrupt::WaitingItem;
 use self::quote::Quote;
 use super::contents::{Contents, files, path_of};
 use super::entries::Entry;
-use super::journal::{Earlier, KnownKeys, NAME, key};
+use super::journal::{Earlier, KnownKeys, NAME, hash_of, key};
 use super::summary::{self, FileOutcome, Status};
 use super::{RunOptions, configured, warn_if_offline};
-use crate::commands::outputs::{Delivery, TemplateVariables, relative_path};
+use crate::commands::outputs::{Delivery, TemplateVariables, exists, relative_path};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -51,6 +51,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) delivery: Delivery,
     /// The price of a run, where there is a budget.
     pub(in crate::commands) price: Option<Decimal>,
+    /// All entries are checked before the first one is run.
+    pub(in crate::commands) checks_all: bool,
 }
 
 /// A batch that was checked.
@@ -62,6 +64,8 @@ struct Batch {
     stopped: AtomicBool,
     /// The keys of the journal: an entry replaces the outputs of one with other files at the same paths.
     known: Arc<Mutex<KnownKeys>>,
+    /// Hashes of the paths of outputs, which no other entry replaces.
+    saved: Mutex<HashSet<u64>>,
     /// The files whose tasks may have been created, and which have not ended yet, by their index.
     waiting: Mutex<BTreeMap<usize, WaitingItem>>,
 }
@@ -73,20 +77,11 @@ pub(in crate::commands) async fn run_one(
     known: Arc<Mutex<KnownKeys>>,
     session: &Session,
 ) -> FileOutcome {
-    let batch = Batch {
-        plan,
-        items,
-        progress: SharedProgress::new(&session.output),
-        stopped: AtomicBool::new(false),
-        known,
-        waiting: Mutex::default(),
-    };
-    let mut ended = FileOutcome::default();
-    for entry in &batch.plan.entries {
-        ended.file.clone_from(&entry.label);
-        ended.failure = batch.one(&mut ended, entry, session).await.err();
+    let batch = Batch::with_items(plan, items, known, session);
+    match batch.plan.entries.first() {
+        Some(entry) => batch.outcome(0, entry, session).await,
+        None => FileOutcome::default(),
     }
-    ended
 }
 
 /// Runs the model on each entry, or only checks that it could.
@@ -97,7 +92,7 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
         // A file may be given twice, by a pattern and by its name.
         plan.entries.retain(|entry| entry.same_as.is_none());
     }
-    if plan.options.rows.is_some() || plan.options.dry_run {
+    if plan.checks_all || plan.options.dry_run {
         plan.check(session).await?;
     }
     let path = folder.join(NAME);
@@ -129,7 +124,7 @@ impl Plan {
     /// Checks the options, and returns the folder of the outputs.
     fn check_options(&self, session: &Session) -> Result<PathBuf> {
         if self.options.detach || self.options.outputs.show {
-            return Err(Failure::usage("several files cannot run with --detach or --show")
+            return Err(Failure::usage("a batch cannot run with --detach or --show")
                 .with_hint("give -o outputs/; after an interruption the same command continues"));
         }
         if !self.delivery.tells_runs_apart() {
@@ -227,6 +222,10 @@ impl Plan {
         self.options.max_cost.iter().chain(&self.price).min().cloned()
     }
 
+    fn names(&self, entry: &Entry) -> TemplateVariables {
+        TemplateVariables { input: Some(entry.name.clone()), model: Some(self.model.clone()) }
+    }
+
     /// The keys of the entries in the journal.
     pub(in crate::commands) fn keys(&self) -> Vec<String> {
         self.entries.iter().map(|entry| self.key(entry)).collect()
@@ -263,12 +262,22 @@ impl Batch {
         let items = inferstore_batch::Batch::new(&plan.client, journal)
             .delete_inputs(plan.options.delete_inputs)
             .budget(plan.options.budget.clone());
+        Self::with_items(plan, items, known, session)
+    }
+
+    fn with_items(
+        plan: Plan,
+        items: inferstore_batch::Batch,
+        known: Arc<Mutex<KnownKeys>>,
+        session: &Session,
+    ) -> Self {
         Self {
             plan,
             items,
             progress: SharedProgress::new(&session.output),
             stopped: AtomicBool::new(false),
             known,
+            saved: Mutex::default(),
             waiting: Mutex::default(),
         }
     }
@@ -347,6 +356,7 @@ impl Batch {
                     ended.status = Status::Success;
                     ended.task = Some(task);
                     ended.cost = cost.parse().ok();
+                    self.saved.lock().extend(outputs.iter().map(hash_of));
                     ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
                     ended.output = output;
                     return Ok(());
@@ -368,8 +378,13 @@ impl Batch {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.progress.lock().state(&file, "preparing");
                 ended.status = Status::Failed;
+                let (_, outdated) = self.outdated(&key);
+                let taken = self.plan.delivery.taken(&self.plan.names(entry), session);
+                if let Some(taken) = taken.iter().find(|path| !outdated.contains(path)) {
+                    return Err(exists(&relative_path(taken, session).display().to_string()).about(&file));
+                }
+                self.progress.lock().state(&file, "preparing");
                 self.record_contents(&key).await?;
                 let prepare = || self.plan.run(entry).prepare();
                 let prepared = within_limits(prepare, || self.show_limit(&file)).await.map_err(|error| {
@@ -396,9 +411,7 @@ impl Batch {
             item.saving(&outcome, Vec::new())?;
         }
         self.progress.lock().state(&file, "downloading");
-        let names =
-            TemplateVariables { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
-        let outputs = self.save(&item, &key, &outcome, own, &names, session).await;
+        let outputs = self.save(&item, &key, &outcome, own, &self.plan.names(entry), session).await;
         let outputs = outputs.map_err(|failure| {
             if failure.is_local {
                 self.stopped.store(true, Ordering::Relaxed);
@@ -508,15 +521,19 @@ impl Batch {
         let staged = delivery.stage(outcome, names, session).await;
         // No code of something that may be done again: the run is paid.
         let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
-        let earlier: Vec<Item> = self.known.lock().outdated_by(key).map(|key| self.items.item(key)).collect();
-        let outdated: Vec<PathBuf> =
-            earlier.iter().filter_map(Item::step).flat_map(|step| step.unchanged_outputs()).collect();
+        let (earlier, outdated) = self.outdated(key);
         let named = |old: &Path, new: &Path| {
             let (old, new) = (relative_path(old, session), relative_path(new, session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
             self.progress.lock().note(&line);
         };
-        let outputs = delivery.destinations(&staged, &own, &outdated, named)?;
+        let outputs = {
+            let mut saved = self.saved.lock();
+            let is_taken = |path: &Path| saved.contains(&hash_of(path));
+            let outputs = delivery.destinations(&staged, &own, &outdated, is_taken, named)?;
+            saved.extend(outputs.iter().map(hash_of));
+            outputs
+        };
         item.saving(outcome, outputs.clone())?;
         for earlier in &earlier {
             if let Some(Step::Done { outputs: old, .. }) = earlier.step()
@@ -527,6 +544,13 @@ impl Batch {
         }
         delivery.save_staged(&staged, &outputs, &own, &outdated)?;
         Ok(outputs)
+    }
+
+    /// The items of the same entry with other contents of its files, and their outputs that nobody has changed.
+    fn outdated(&self, key: &str) -> (Vec<Item>, Vec<PathBuf>) {
+        let items: Vec<Item> = self.known.lock().outdated_by(key).map(|key| self.items.item(key)).collect();
+        let outputs = items.iter().filter_map(Item::step).flat_map(|step| step.unchanged_outputs()).collect();
+        (items, outputs)
     }
 
     /// Deletes the inputs of a file that has ended, perhaps at an earlier start.

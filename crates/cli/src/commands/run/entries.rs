@@ -6,11 +6,14 @@ use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use inferstore::{Decimal, Inputs};
 use serde_json::{Value, json};
 
-use super::inputs::{Collected, attach, attach_path, check_files, file_input, identity_of, name_of};
+use super::inputs::{
+    Collected, attach, attach_path, check_files, file_input, identity_of, name_of, without_mark,
+};
 use super::names::unique_names;
 use super::rows::{self, Row};
 use super::sweeps::{Sweep, is_number, sweeps};
 use crate::commands::api::{place_of, text_of};
+use crate::commands::outputs::short;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -140,10 +143,10 @@ pub(in crate::commands) fn entry(
         let is_file = input.is_some_and(|input| input.type_ == Some(DescriptorType::File));
         let identity = match value {
             Value::String(path) if is_file => {
-                let path = path.strip_prefix('@').unwrap_or(&path);
+                let path = without_mark(&path, session);
                 check_files(&[path.to_owned()], session)?;
                 if entry.name.is_empty() {
-                    entry.name = stem_of(path).unwrap_or_default();
+                    entry.name = stem_of(path).map(|stem| short(&stem).to_owned()).unwrap_or_default();
                 }
                 entry.inputs = attach_path(entry.inputs, name.clone(), path, session);
                 identity_of(path, session)
@@ -190,9 +193,8 @@ fn name_each(entries: &mut [Entry]) {
         if entry.name.is_empty() {
             entry.name = format!("row-{line}");
         }
-        if !names.insert(entry.name.clone()) {
+        while !names.insert(entry.name.clone()) {
             entry.name = format!("{}-row-{line}", entry.name);
-            names.insert(entry.name.clone());
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn collect(
             }
             named.push(word.parse().map_err(|problem: String| usage(word, &problem))?);
         } else {
-            collected.loose.push(word.strip_prefix('@').unwrap_or(word).to_owned());
+            collected.loose.push(without_mark(word, session).to_owned());
         }
     }
     let mut seen = BTreeMap::new();
@@ -105,6 +105,14 @@ pub(super) fn collect(
         collected.identity.insert(name, identity);
     }
     Ok(collected)
+}
+
+/// The path without the `@` that marks a file, unless the name of a file begins with it.
+pub(super) fn without_mark<'a>(path: &'a str, session: &Session) -> &'a str {
+    match path.strip_prefix('@') {
+        Some(rest) if !session.environment.folder.join(path).exists() => rest,
+        _ => path,
+    }
 }
 
 fn usage(word: &str, problem: &str) -> Failure {
@@ -210,7 +218,9 @@ pub(super) fn forgotten_mark(error: &Error, inputs: &Inputs, session: &Session) 
         let Some(Value::Value(value)) = inputs.get(name) else { continue };
         let text = value.as_str().unwrap_or_default();
         if session.environment.folder.join(expanded(text, session)).is_file() {
-            return Some(format!("{text} is a file here: write {name}=@{text}; nothing was sent"));
+            // `@@` begins a text.
+            let here = if text.starts_with('@') { "./" } else { "" };
+            return Some(format!("{text} is a file here: write {name}=@{here}{text}; nothing was sent"));
         }
     }
     None

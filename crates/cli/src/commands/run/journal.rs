@@ -1,7 +1,7 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use inferstore::Decimal;
 use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
@@ -90,7 +90,7 @@ impl KnownKeys {
     }
 
     pub(in crate::commands) fn insert(&mut self, key: &str) {
-        let keys = self.0.entry(hash(&without_content(key))).or_default();
+        let keys = self.0.entry(hash_of(without_content(key))).or_default();
         if !keys.iter().any(|known| known == key) {
             keys.reserve_exact(1);
             keys.push(key.to_owned());
@@ -100,13 +100,14 @@ impl KnownKeys {
     /// Returns the keys with other files at the same paths, and the same other inputs.
     pub(super) fn outdated_by(&self, key: &str) -> impl Iterator<Item = &String> {
         let own = without_content(key);
-        let all = self.0.get(&hash(&own)).into_iter().flatten();
+        let all = self.0.get(&hash_of(&own)).into_iter().flatten();
         all.filter(move |other| *other != key && without_content(other) == own)
     }
 }
 
-fn hash(text: &str) -> u64 {
+/// A hash that tells values of this process apart.
+pub(super) fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }

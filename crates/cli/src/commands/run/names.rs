@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::commands::outputs::harmless;
+use crate::commands::outputs::{harmless, short};
 use crate::values::stem_of;
 
 /// A name for each file that no other one has: its stem, else its name, else its path, with a number if need be.
@@ -36,7 +36,8 @@ fn candidates(file: &str) -> [String; 3] {
     let path = file.replace(['/', '\\', '.', ':'], "_");
     let name = Path::new(file).file_name().map_or_else(|| path.clone(), |name| name.to_string_lossy().into());
     let stem = stem_of(file).unwrap_or_else(|| path.clone());
-    [harmless(&stem), harmless(&name.replace('.', "_")), harmless(&path)]
+    // Cut before they are told apart: two long names may begin in the same way.
+    [stem, name.replace('.', "_"), path].map(|name| short(&harmless(&name)).to_owned())
 }
 
 #[cfg(test)]

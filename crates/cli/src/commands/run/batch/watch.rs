@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use inferstore_batch::{Journal, Step};
 use serde_json::Value;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::quote::Quote;
 use super::{Batch, Plan};
@@ -18,7 +18,7 @@ use crate::commands::outputs::expanded;
 use crate::commands::run::contents::identity;
 use crate::commands::run::entries::{Entry, Template};
 use crate::commands::run::journal::{Earlier, NAME};
-use crate::commands::run::summary::{self, FileOutcome};
+use crate::commands::run::summary::{self, FileOutcome, Status};
 use crate::commands::run::warn_if_offline;
 use crate::commands::signals::Signals;
 use crate::exit;
@@ -27,6 +27,9 @@ use crate::settings::Session;
 
 /// Interval at which the folder is read. A file is complete when it is the same at two reads.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Interval after which a file is run again that no task was created for, because the service could not respond.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs the model on each file of the folder, and on each that comes, until a signal.
 pub(in crate::commands::run) async fn execute(
@@ -58,6 +61,8 @@ pub(in crate::commands::run) async fn execute(
     let jobs = usize::from(batch.plan.options.jobs);
     let (mut queue, mut latest, mut places) = (VecDeque::new(), HashMap::new(), 0..);
     let (mut running, mut files, mut ended) = (FuturesUnordered::new(), HashSet::new(), Vec::new());
+    // The files that failed while the service could not respond, and when they are run again.
+    let mut again = VecDeque::new();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -82,6 +87,10 @@ pub(in crate::commands::run) async fn execute(
             }
             Some(one) = running.next() => {
                 files.remove(&one.file);
+                let is_temporary = one.failure.as_ref().is_some_and(|failure| failure.is_temporary);
+                if one.task.is_none() && (is_temporary || one.status == Status::Unknown) {
+                    again.push_back((Instant::now() + RETRY_INTERVAL, one.file.clone()));
+                }
                 ended.push(one);
                 if running.is_empty() && queue.is_empty() {
                     batch.progress.lock().end();
@@ -99,6 +108,9 @@ pub(in crate::commands::run) async fn execute(
                 // The other files are run nevertheless; the next start runs this one again.
                 if let Err(failure) = reported {
                     batch.progress.lock().suspend(|| session.output.failure(&failure));
+                }
+                while let Some((_, file)) = again.pop_front_if(|(time, _)| *time <= Instant::now()) {
+                    latest.remove(&file);
                 }
                 let complete = watched.read(session)?;
                 let new = batch.new_entries(template.entries(&complete, session), &mut latest);
