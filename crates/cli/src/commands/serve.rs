@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
     /// The PostgreSQL that keeps everything but files, for any number of processes; INFERSTORE_DATABASE may hold
     /// the URL and its password instead [default: the data folder]
     #[arg(long, value_name = "URL")]
-    database: Option<DatabaseUrl>,
+    database: Option<String>,
     /// Roles of this process, with commas between: api, nodes, jobs [default: all]
     #[arg(long, value_name = "ROLES")]
     role: Option<Roles>,
@@ -388,22 +388,20 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
         let message = "--database keeps the name of the folder with its files, which --ephemeral removes";
         return Err(Failure::usage(message).with_hint("name a bucket for the files with --objects"));
     }
-    match arguments.ephemeral {
-        true => Ok(arguments.database.clone()),
-        false => database_or_variable(arguments.database.as_ref(), session),
+    if arguments.ephemeral && arguments.database.is_none() {
+        return Ok(None);
     }
+    database_or_variable(arguments.database.as_deref(), session)
 }
 
-/// The database of an argument, or the one that the environment names.
-pub(super) fn database_or_variable(
-    argument: Option<&DatabaseUrl>,
-    session: &Session,
-) -> Result<Option<DatabaseUrl>> {
-    if argument.is_some() {
-        return Ok(argument.cloned());
-    }
-    let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
-    url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
+/// The database of an argument, or the one that the environment names. A URL that is refused is not shown: it may hold
+/// a password.
+pub(super) fn database_or_variable(argument: Option<&str>, session: &Session) -> Result<Option<DatabaseUrl>> {
+    let variable = || Some((DATABASE_VARIABLE, session.environment.variable(DATABASE_VARIABLE)?));
+    let Some((name, url)) = argument.map(|url| ("--database", url)).or_else(variable) else {
+        return Ok(None);
+    };
+    url.parse().map(Some).map_err(|error| Failure::usage(format!("{name}: {error}")))
 }
 
 /// The collector of an argument, or the one that the environment names for every program. A build that cannot export
@@ -519,7 +517,12 @@ fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result 
         (roles.nodes, arguments.nodes_port.is_some(), "--nodes-port", "nodes"),
         (roles.nodes, arguments.workers.is_some(), "--workers", "nodes"),
         (roles.nodes, !arguments.exclude_model.is_empty(), "--exclude-model", "nodes"),
+        (roles.nodes, arguments.nodes_host != LOOPBACK, "--nodes-host", "nodes"),
+        (roles.api, arguments.host != LOOPBACK, "--host", "api"),
         (roles.api, !arguments.cors_origin.is_empty(), "--cors-origin", "api"),
+        (roles.api, !arguments.storage_cors_origin.is_empty(), "--storage-cors-origin", "api"),
+        (roles.api, arguments.console_port != 0, "--console-port", "api"),
+        (roles.api, arguments.insufficient_balance != REFUSE, "--insufficient-balance", "api"),
         (roles.api, arguments.max_requests_per_second.is_some(), "--max-requests-per-second", "api"),
         (roles.api, arguments.first_key_file.is_some(), "--first-key-file", "api"),
     ];
@@ -569,6 +572,8 @@ mod tests {
             ("--role api --workers 1", "--workers"),
             ("--role jobs --exclude-model face-mesh", "--exclude-model"),
             ("--role nodes --cors-origin *", "--cors-origin"),
+            ("--role jobs --storage-cors-origin *", "--storage-cors-origin"),
+            ("--role jobs --host 0.0.0.0", "--host"),
             ("--role nodes --max-requests-per-second 1", "--max-requests-per-second"),
             ("--role jobs --first-key-file key.txt", "--first-key-file"),
         ] {

@@ -145,6 +145,8 @@ fn a_key_for_a_model_that_does_not_exist_is_created_with_a_warning() {
     let cli = with_folder();
     let ended = cli.call("admin node add lab --model haze-removal --model nope --data-dir data");
     assert!(ended.code == exit::DONE && ended.stderr.contains("there is no model nope yet"), "{ended}");
+    let ended = cli.call("admin key add demo --model nope --data-dir data");
+    assert!(ended.code == exit::DONE && ended.stderr.contains("there is no model nope yet"), "{ended}");
     assert!(!ended.stderr.contains("no model haze-removal"), "{ended}");
 }
 

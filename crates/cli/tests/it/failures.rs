@@ -163,3 +163,15 @@ fn a_word_that_is_no_command_leads_to_one_command() {
     let inner = Cli::new().call("files lst");
     assert!(inner.stderr.contains("'list'") && !inner.stderr.contains("hint:"), "{inner}");
 }
+
+#[test]
+fn the_password_in_a_database_url_that_is_refused_is_not_shown() {
+    let cli = Cli::new();
+    for words in ["serve --ephemeral", "admin import dump", "admin export dump"] {
+        for url in ["postgresql//u:HUNTER2@db/x", "mysql://u:HUNTER2@db/x", "postgres:/u:HUNTER2@db/x"] {
+            let ended = cli.call(&format!("{words} --database {url}"));
+            assert!(ended.code == exit::USAGE && ended.stderr.contains("--database"), "{ended}");
+            assert!(!ended.to_string().contains("HUNTER2"), "{ended}");
+        }
+    }
+}

@@ -217,9 +217,10 @@ async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Re
                 "name": name,
                 "expires_in_days": expires_in_days,
                 "daily_limit": daily_limit,
-                "models": Some(models).filter(|models| !models.is_empty()),
+                "models": Some(&models).filter(|models| !models.is_empty()),
             });
             let data = admin.call("POST", &["accounts", &account, "keys"], Some(body.to_string())).await?;
+            warn_of_unknown(models, admin, session).await?;
             show_once(session, "account", "api_key", &data)
         }
         Key::List { account } => {
@@ -327,9 +328,7 @@ async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Resu
                 body["models"] = json!(models);
             }
             let data = admin.call("POST", &["nodes", "keys"], Some(body.to_string())).await?;
-            for model in unknown(models, admin).await? {
-                session.output.note(format!("warning: there is no model {model} yet"));
-            }
+            warn_of_unknown(models, admin, session).await?;
             show_once(session, "name", "node_key", &data)
         }
         Node::Revoke { name } => {
@@ -337,6 +336,14 @@ async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Resu
             done(session, "the key is revoked", &data, &name)
         }
     }
+}
+
+/// Notes the models that are not published. A key for them is made nevertheless.
+async fn warn_of_unknown(models: Vec<String>, admin: &mut AdminClient, session: &Session) -> Result {
+    for model in unknown(models, admin).await? {
+        session.output.note(format!("warning: there is no model {model} yet"));
+    }
+    Ok(())
 }
 
 /// Returns those of the models that are not published.

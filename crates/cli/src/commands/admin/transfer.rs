@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use inferstore_service::{DataLocation, DatabaseUrl, Error, Transferred};
+use inferstore_service::{DataLocation, Error, Transferred};
 
 use super::calls::done;
 use crate::commands::serve::{database_or_variable, objects};
@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     /// The PostgreSQL of the service; INFERSTORE_DATABASE may hold the URL and its password instead [default: the
     /// data folder]
     #[arg(long, value_name = "URL")]
-    database: Option<DatabaseUrl>,
+    database: Option<String>,
     /// The bucket of the service, as `serve` names it; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY hold its keys
     /// [default: the data folder]
     #[arg(long, value_name = "URL")]
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     fn location(&self, data_dir: PathBuf, session: &Session) -> Result<DataLocation> {
-        let database = database_or_variable(self.database.as_ref(), session)?;
+        let database = database_or_variable(self.database.as_deref(), session)?;
         let objects = objects(self.objects.as_deref(), session)?;
         Ok(DataLocation::new(data_dir, database, objects))
     }

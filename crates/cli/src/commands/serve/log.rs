@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -82,10 +82,18 @@ fn targets(filter: Option<&str>, is_verbose: bool) -> Result<Targets> {
     // A target names everything that begins like it: all crates of ours.
     let default = if is_verbose { "warn,inferstore=debug" } else { "warn,inferstore=info" };
     let filter = filter.unwrap_or(default);
-    filter.parse().map_err(|error| {
-        Failure::usage(format!("{FILTER_VARIABLE} is not a filter: {error}"))
+    let refused = |problem: String| {
+        Failure::usage(format!("{FILTER_VARIABLE} is not a filter: {problem}"))
             .with_hint("for example `warn` or `info,inferstore_service=debug`")
-    })
+    };
+    // Such a word would be the name of a module, and turn the log of all others off.
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains('='));
+    if let Some(word) = words.find(|word| !is_level(word) && !word.starts_with("inferstore")) {
+        let problem = format!("{word:?} is no level, such as error, warn, info, debug or trace");
+        return Err(refused(problem));
+    }
+    filter.parse().map_err(|error: ParseError| refused(error.to_string()))
 }
 
 fn write_lines(messages: &Receiver<Message>, dropped: &AtomicU64, mut output: impl Write) {
@@ -162,7 +170,10 @@ mod tests {
         assert!(!verbose.would_enable("hyper::proto", &tracing::Level::INFO));
         let filtered = targets(Some("error"), true)?;
         assert!(!filtered.would_enable("inferstore_service::api", &tracing::Level::WARN));
-        assert!(targets(Some("inferstore=loud"), false).is_err());
+        for wrong in ["inferstore=loud", "warning", "inof", "info;warn", "debug inferstore"] {
+            assert!(targets(Some(wrong), false).is_err(), "{wrong}");
+        }
+        assert!(targets(Some("OFF, inferstore_service, hyper=debug"), false).is_ok());
         Ok(())
     }
 }
