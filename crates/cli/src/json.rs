@@ -2,13 +2,16 @@
 //! fields, or filtered by jq.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, compile, unwrap_valr};
 use jaq_json::{Val, read};
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
@@ -235,6 +238,36 @@ pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
         values.push(serde_json::from_str::<String>(&value).unwrap_or(value));
     }
     Ok(values)
+}
+
+/// The members of a JSON object. A name that is given twice is an error.
+pub(crate) struct Members<T>(pub(crate) Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor(PhantomData))
+    }
+}
+
+struct MembersVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
+    type Value = Members<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<T>, A::Error> {
+        let mut members: Vec<(String, T)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, T>()? {
+            if members.iter().any(|(other, _)| *other == name) {
+                return Err(A::Error::custom(format_args!("{name:?} is given twice")));
+            }
+            members.push((name, value));
+        }
+        Ok(Members(members))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `inferstore api`.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use clap::Args;
 use inferstore::reqwest::{Method, Url};
@@ -193,7 +193,13 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
         }
         path => std::fs::read_to_string(session.environment.folder.join(path)),
     };
-    read.map_err(|error| not_read(format!("{} cannot be read: {error}", place_of(path))))
+    read.map_err(|error| {
+        let failure = not_read(format!("{} cannot be read: {error}", place_of(path)));
+        match error.kind() {
+            ErrorKind::InvalidData => failure.with_hint("save it as UTF-8; nothing was sent"),
+            _ => failure,
+        }
+    })
 }
 
 /// The content of standard input.

@@ -156,7 +156,7 @@ fn several_files(outputs: &[String]) -> Failure {
 /// The failure of a destination that is taken.
 pub(crate) fn exists(out: &str) -> Failure {
     Failure::new(exit::INPUT, format!("{out} exists already"))
-        .with_hint("choose another name, or give --overwrite; nothing was sent")
+        .with_hint("choose another name, or give --overwrite")
 }
 
 fn check_template(template: &str) -> Result {

@@ -16,6 +16,7 @@ use crate::commands::models;
 use crate::commands::outputs::expanded;
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::json::Members;
 use crate::settings::Session;
 use crate::values::{Given, Input, is_url, stem_of};
 
@@ -59,7 +60,7 @@ pub(super) fn collect(
     let mut collected = Collected { inputs: earlier.into(), identity, ..Collected::default() };
     if let Some(path) = &options.input_json {
         let text = text_of(path, session)?;
-        let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
+        let Members::<Box<RawValue>>(fields) = serde_json::from_str(&text)
             .map_err(|error| not_read(format!("{} is no JSON object: {error}", place_of(path))))?;
         for (name, value) in fields {
             collected.given.insert(name.clone());

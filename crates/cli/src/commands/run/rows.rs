@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use inferstore::json_problem;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::json::Members;
 
 /// A row: the number of its line, and its inputs.
 pub(super) struct Row {
@@ -28,9 +29,10 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
     if text.trim_start().starts_with('{') {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let rows = lines.map(|(line, text)| {
-            let values: Map<String, Value> = serde_json::from_str(text)
+            let Members::<Value>(mut values) = serde_json::from_str(text)
                 .map_err(|error| malformed(line, &format!("no JSON object: {}", json_problem(&error))))?;
-            Ok(Row { line, values: values.into_iter().filter(|(_, value)| !value.is_null()).collect() })
+            values.retain(|(_, value)| !value.is_null());
+            Ok(Row { line, values })
         });
         return rows.collect();
     }
@@ -98,6 +100,7 @@ mod tests {
             ("a,b\r\n1,2\r\n3\r\n", "jobs:3: the row does not have 2 columns"),
             ("a,a\n1,2\n", "jobs:1: the column \"a\""),
             ("{\"a\":1}\n{\"a\"\n", "jobs:2: no JSON object"),
+            ("{\"a\":1,\"b\":2,\"a\":3}", "jobs:1: no JSON object: \"a\" is given twice"),
         ] {
             let failure = parse(text, "jobs").err().map(|failure| failure.headline).unwrap_or_default();
             assert!(failure.starts_with(problem), "{failure}");
