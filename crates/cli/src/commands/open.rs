@@ -43,9 +43,9 @@ pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Resul
     session.output.data(&url)?;
     let page = page(&url).map_err(|error| Failure::local_failure("no page can be written", error))?;
     if open::that_detached(page.path()).is_err() {
-        session.output.note(format!("no browser found; open this address: {url}"));
+        session.note(format!("no browser found; open this address: {url}"));
     }
-    session.output.note("Ctrl-C ends the console");
+    session.note("Ctrl-C ends the console");
     signals.next().await;
     Ok(())
 }
