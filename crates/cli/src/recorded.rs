@@ -5,20 +5,12 @@ use std::cell::RefCell;
 use inferstore::Error;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
-use serde::Deserialize;
+use inferstore_api::{Envelope, MAX_RESPONSE_BODY};
 use serde_json::value::RawValue;
-
-/// The largest response of the API, as in the client.
-pub(crate) const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
 
 tokio::task_local! {
     /// The payload of the response to the call under way.
     static PAYLOAD: RefCell<Option<Box<RawValue>>>;
-}
-
-#[derive(Deserialize)]
-struct Envelope {
-    data: Option<Box<RawValue>>,
 }
 
 /// Returns the record that a call reads, with its JSON. The JSON is empty unless the client has the middleware.
@@ -43,12 +35,12 @@ impl Middleware for PayloadRecorder {
             }
             let mut body = Vec::new();
             // A longer body stays too long for the client, which refuses it.
-            while body.len() as u64 <= MAX_RESPONSE
+            while body.len() as u64 <= MAX_RESPONSE_BODY
                 && let Some(chunk) = response.chunk().await?
             {
                 body.extend_from_slice(&chunk);
             }
-            let envelope = serde_json::from_slice::<Envelope>(&body).ok();
+            let envelope = serde_json::from_slice::<Envelope<Option<Box<RawValue>>>>(&body).ok();
             PAYLOAD.with(|payload| payload.replace(envelope.and_then(|envelope| envelope.data)));
             Ok(http::Response::from(response).map(|_| body).into())
         })

@@ -7,8 +7,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
-use inferstore_api::is_plain_loopback;
+use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder};
+use inferstore_api::{MAX_RESPONSE_BODY, is_plain_loopback};
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
 };
@@ -19,7 +19,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Format, Output, OutputOptions};
 use crate::profiles;
-use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
+use crate::recorded::PayloadRecorder;
 
 /// The variable that names a file of certificates.
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
@@ -35,7 +35,7 @@ pub(crate) struct Global {
     /// Use this API key; others on this machine can see it, so prefer the environment or a profile
     /// [env: INFERSTORE_API_KEY]
     #[arg(long, global = true, value_name = "KEY", hide_short_help = true)]
-    pub(crate) api_key: Option<Key>,
+    pub(crate) api_key: Option<ApiKey>,
 
     /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = candidates::profiles())]
@@ -102,22 +102,6 @@ impl Global {
     }
 }
 
-/// A key on the command line, which prints as `…`.
-#[derive(Clone)]
-pub(crate) struct Key(pub(crate) String);
-
-impl From<&str> for Key {
-    fn from(text: &str) -> Self {
-        Self(text.trim().to_owned())
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("…")
-    }
-}
-
 /// The most that is read of a line: a key, or the answer to a question.
 const MAX_LINE: u64 = 64 * 1024;
 
@@ -175,7 +159,7 @@ impl Session {
         let mut builder = Client::builder(base_url, key).settings(|settings| {
             settings.user_agent = concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")).to_owned();
             settings.allow_insecure_http = self.global.allow_insecure_http;
-            settings.max_response_size = MAX_RESPONSE;
+            settings.max_response_size = MAX_RESPONSE_BODY;
         });
         if self.output.is_json() {
             builder = builder.middleware(PayloadRecorder);
@@ -215,14 +199,14 @@ impl Session {
 
     /// The base URL and the key. A profile that a flag names comes before the environment.
     pub(crate) fn target(&self) -> Result<Target> {
-        let given = |value: Option<&String>, flag: &str, variable: &str| {
-            let value = value.map(|value| Setting { value: value.clone(), source: flag.to_owned() });
+        let given = |value: Option<&str>, flag: &str, variable: &str| {
+            let value = value.map(|value| Setting { value: value.to_owned(), source: flag.to_owned() });
             let of_variable = self.environment.variable(variable).filter(|_| self.global.profile.is_none());
             let source = format!("the variable {variable}");
             value.or_else(|| Some(Setting { value: of_variable?.to_owned(), source }))
         };
-        let given_url = given(self.global.base_url.as_ref(), "--base-url", BASE_URL_VARIABLE);
-        let key = self.global.api_key.as_ref().map(|key| &key.0);
+        let given_url = given(self.global.base_url.as_deref(), "--base-url", BASE_URL_VARIABLE);
+        let key = self.global.api_key.as_ref().map(ApiKey::expose);
         let given_key = given(key, "--api-key", API_KEY_VARIABLE);
         let is_complete = given_url.is_some() && given_key.is_some();
         let profile = if is_complete && self.profile_name().is_none() { None } else { self.profile()? };

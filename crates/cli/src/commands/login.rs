@@ -62,8 +62,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     if !arguments.no_check {
         check_address(&base_url, &session).await?;
     }
-    let key = match session.global.api_key.clone() {
-        Some(key) => key.0,
+    let key = match &session.global.api_key {
+        Some(key) => key.expose().to_owned(),
         None => session.read_secret(&format!("API key for {} (it is not shown): ", redact_url(&base_url)))?,
     };
     if key.is_empty() {
