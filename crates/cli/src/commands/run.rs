@@ -200,7 +200,7 @@ pub(crate) async fn again(
     mut session: Session,
 ) -> Result {
     let of_earlier = stem_of_inputs(earlier.values());
-    let collected = collect(earlier, &options, &mut session)?;
+    let mut collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
     let profile = session.profile_of(client.base_url());
     let deletes_inputs = profile.is_some_and(|profile| profile.delete_inputs);
@@ -219,6 +219,8 @@ pub(crate) async fn again(
     let version = if needs_version { Some(models::versioning(&model, &client).await?) } else { None };
     let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
+    // Each entry of a batch gets one value of a sweep.
+    collected.identity.retain(|name, _| sweeps.iter().all(|(sweep, _)| sweep != name));
     // The journal of a batch in its folder knows what has been spent, also for a pattern that matches one file.
     let has_budget = options.budget.is_some() && options.outputs.is_folder(&session);
     let many = if has_budget { 1 } else { 2 };

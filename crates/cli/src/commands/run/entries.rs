@@ -43,10 +43,6 @@ pub(super) fn all(
     session: &mut Session,
 ) -> Result<Vec<Entry>> {
     let Collected { mut inputs, files, loose, given, identity: mut others, .. } = collected;
-    // Each entry gets one value of it.
-    for (name, _) in sweeps {
-        others.remove(name);
-    }
     check_files(&loose, session)?;
     let field = loose.first().map(|_| file_input(Some(version), &given, &loose)).transpose()?;
     let entries = match (rows, field) {
@@ -222,13 +218,10 @@ impl Template {
         version: &ModelVersioning,
         folder: &str,
     ) -> Result<Self> {
-        let Collected { inputs, loose, given, identity: mut others, .. } = collected;
+        let Collected { inputs, loose, given, identity: others, .. } = collected;
         if let Some(word) = loose.first() {
             return Err(Failure::usage(format!("{word:?} is given beside --watch"))
                 .with_hint("the files of the folder take that input; nothing was sent"));
-        }
-        for (name, _) in &sweeps {
-            others.remove(name);
         }
         let field = file_input(Some(version), &given, &[format!("{folder}/FILE")])?;
         Ok(Self { field, inputs, others, sweeps })
