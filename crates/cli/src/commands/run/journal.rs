@@ -1,7 +1,7 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use inferstore::Decimal;
 use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
@@ -106,7 +106,5 @@ impl KnownKeys {
 }
 
 fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(text)
 }
