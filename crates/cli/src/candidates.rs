@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use inferstore::is_unprintable;
-use inferstore_profiles::Profiles;
 
 use crate::environment::Environment;
 use crate::profiles;
@@ -17,8 +16,7 @@ pub(crate) type Word = (String, Option<String>);
 /// Names of profiles.
 pub(crate) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let path = profiles::path(&Environment::of_this_process()).ok();
-        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+        let profiles = profiles::read(&Environment::of_this_process()).unwrap_or_default();
         let words = profiles.profiles.into_iter().map(|(name, profile)| (name, Some(profile.base_url)));
         candidates(words.collect(), current)
     })

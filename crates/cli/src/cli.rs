@@ -44,7 +44,8 @@ Data go to standard output, everything else to standard error. `inferstore help 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the balance of the account
-    Balance(balance::Arguments),
+    #[command(after_help = balance::EXAMPLES)]
+    Balance,
     /// List, create and revoke the API keys of the account
     ///
     /// Whether an account may create and revoke keys is up to the service: `serve --owners-manage-keys yes` permits it.
@@ -121,9 +122,11 @@ pub(crate) enum Command {
     /// you can read; a file that INFERSTORE_CONFIG names always has the key.
     Login(login::LoginArguments),
     /// Remove a profile with its key
-    Logout(login::LogoutArguments),
+    #[command(after_help = "Examples:\n  inferstore logout\n  inferstore logout --profile staging")]
+    Logout,
     /// Show which service and account are used, and where each setting comes from
-    Status(status::Arguments),
+    #[command(visible_alias = "whoami", after_help = status::EXAMPLES)]
+    Status,
     /// Offer the models to an agent, as a server of the Model Context Protocol over standard input and output
     ///
     /// Each model is a tool, beside `quote`, `run`, `task` and `files`. Files are read from one folder and saved in it, and

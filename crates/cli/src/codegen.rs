@@ -146,10 +146,8 @@ const OPTIONAL: &str = "default, skip_serializing_if = \"Option::is_none\"";
 fn unique(name: String, separator: &str, taken: &mut HashSet<String>) -> String {
     let separator = if name.ends_with(|last: char| last.is_ascii_digit()) { "_" } else { separator };
     let numbered = (2..).map(|number| format!("{name}{separator}{number}"));
-    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
-    let free = free.unwrap_or(name);
-    taken.insert(free.clone());
-    free
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| taken.insert(name.clone()));
+    free.unwrap_or(name)
 }
 
 fn field_name(name: &str) -> String {
@@ -199,23 +197,19 @@ const KEYWORDS: &[&str] = &[
 ];
 
 fn description(descriptor: &Descriptor) -> String {
-    let mut sentences = Vec::new();
     let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
-    let explanation = explanation(descriptor);
-    if !explanation.is_empty() {
-        sentences.push(explanation);
-    }
-    match (&descriptor.type_, &descriptor.mime_type) {
+    let kind = match (&descriptor.type_, &descriptor.mime_type) {
         (Some(DescriptorType::File), Some(patterns)) => {
-            sentences.push(format!("The URL of a file of type {}.", patterns.join(" or ")));
+            &format!("The URL of a file of type {}.", patterns.join(" or "))
         }
-        (Some(DescriptorType::File), None) => sentences.push("The URL of a file.".to_owned()),
-        (Some(DescriptorType::Options), _) => sentences.push("One word of a list.".to_owned()),
-        (Some(DescriptorType::String), _) => sentences.push("A text.".to_owned()),
-        (Some(DescriptorType::Int), _) => sentences.push("A whole number.".to_owned()),
-        (Some(DescriptorType::Float), _) => sentences.push("A number.".to_owned()),
-        _ => sentences.push("Any JSON.".to_owned()),
-    }
+        (Some(DescriptorType::File), None) => "The URL of a file.",
+        (Some(DescriptorType::Options), _) => "One word of a list.",
+        (Some(DescriptorType::String), _) => "A text.",
+        (Some(DescriptorType::Int), _) => "A whole number.",
+        (Some(DescriptorType::Float), _) => "A number.",
+        _ => "Any JSON.",
+    };
+    let mut sentences = vec![explanation(descriptor), kind.to_owned()];
     if let Some(range) = &descriptor.num_config {
         let words = [("from", &range.min), ("to", &range.max), ("in steps of", &range.step)];
         let words: Vec<String> =
@@ -231,7 +225,7 @@ fn description(descriptor: &Descriptor) -> String {
         sentences.push(format!("Such as {}.", samples.join(", ")));
     }
     // A line break would end the comment.
-    printable(&sentences.join(" "))
+    printable(sentences.join(" ").trim_start())
 }
 
 /// The typing rule: a number whose samples are texts is sent as one.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use inferstore::Client;
-use inferstore::types::{ModelListRequest, ModelVersioning, TaskRecord};
+use inferstore::types::{ModelVersioning, TaskRecord};
 
 use crate::candidates::{Word, candidates};
 use crate::environment::Environment;
@@ -24,9 +24,6 @@ const TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Number of tasks that are offered.
 const MAX_TASKS: u32 = 30;
-
-/// Number of models that are offered.
-const MAX_MODELS: u32 = 100;
 
 /// Identifiers of models.
 pub(crate) fn models() -> ArgValueCompleter {
@@ -60,9 +57,8 @@ pub(crate) fn inputs() -> ArgValueCompleter {
 }
 
 async fn models_of(client: &Client) -> Option<Vec<Word>> {
-    let query = ModelListRequest { limit: Some(MAX_MODELS), offset: Some(0), ..Default::default() };
-    let page = client.models_page(query).await.ok()?;
-    Some(page.records.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
+    let models = lists::first_models(client).await.ok()?;
+    Some(models.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
 }
 
 async fn tasks_of(client: &Client) -> Option<Vec<Word>> {
@@ -103,8 +99,11 @@ fn asked(
     ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
 ) -> Vec<CompletionCandidate> {
     let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(1).collect();
-    let words = asked_of_service(&words, ask).unwrap_or_default();
-    candidates(words, current)
+    let found = client_of(&words).and_then(|client| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        runtime.block_on(async { tokio::time::timeout(TIMEOUT, ask(client, words)).await.ok().flatten() })
+    });
+    candidates(found.unwrap_or_default(), current)
 }
 
 /// The options that choose the service.
@@ -114,10 +113,8 @@ struct Settings {
     global: Global,
 }
 
-fn asked_of_service(
-    words: &[String],
-    ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
-) -> Option<Vec<Word>> {
+/// A client of the service that the words name.
+fn client_of(words: &[String]) -> Option<Client> {
     let mut environment = Environment::of_this_process();
     // Warnings would garble the line that is being typed.
     environment.stderr = Box::new(std::io::sink());
@@ -125,8 +122,7 @@ fn asked_of_service(
     // Options that choose the service, wherever they stand among words that are not complete.
     let mut settings = vec!["inferstore".to_owned()];
     for (place, word) in words.iter().enumerate() {
-        let is_setting = ["--base-url", "--api-key", "--profile"].iter().any(|name| word.starts_with(name));
-        if is_setting {
+        if ["--base-url", "--api-key", "--profile"].iter().any(|name| word.starts_with(name)) {
             settings.push(word.clone());
             settings.extend(words.get(place + 1).filter(|_| !word.contains('=')).cloned());
         }
@@ -136,8 +132,5 @@ fn asked_of_service(
     // A keyring that is locked waits for a person.
     let (sender, client) = mpsc::channel();
     std::thread::spawn(move || sender.send(session.client().ok()));
-    let client = client.recv_timeout(TIMEOUT).ok().flatten()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    runtime
-        .block_on(async { tokio::time::timeout(TIMEOUT, ask(client, words.to_vec())).await.ok().flatten() })
+    client.recv_timeout(TIMEOUT).ok().flatten()
 }

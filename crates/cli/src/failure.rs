@@ -52,8 +52,18 @@ impl Failure {
         Self { is_local: true, ..failure.with_hint("correct that on this machine and try again") }
     }
 
+    /// Of a path on this machine; `problem` is such as `cannot be written`.
+    pub(crate) fn of_path<E: Display>(path: &Path, problem: &str) -> impl Fn(E) -> Self {
+        move |error| Self::local_failure(format_args!("{} {problem}", path.display()), error)
+    }
+
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The failure with another hint, if there is one.
+    pub(crate) fn or_hint(self, hint: Option<impl Into<String>>) -> Self {
+        Self { hint: hint.map(Into::into).or(self.hint), ..self }
     }
 
     /// The failure with the JSON of a task, if that is known.
@@ -86,7 +96,7 @@ impl From<Error> for Failure {
             hint: Some(hint),
             context: error.context().map(context).unwrap_or_default(),
             data: tasks(&error).iter().map(ToString::to_string).collect(),
-            is_local: matches!(&error, Error::File(file) if file.kind == FileErrorKind::Unwritable),
+            is_local: is_file_error(&error, FileErrorKind::Unwritable),
             is_temporary: error.is_retryable(),
             json: json_of(&error).map(String::into_boxed_str),
         }
@@ -158,11 +168,8 @@ fn nearest_path(path: &Path) -> Option<PathBuf> {
 /// A path as an input of the command line: without a folder, a name may be read as `@FILE` or `name=value`.
 fn typed(path: &Path) -> String {
     let text = path.display().to_string();
-    if !text.contains('/') && (text.starts_with('@') || text.contains('=')) {
-        format!("./{text}")
-    } else {
-        text
-    }
+    let is_misread = !text.contains('/') && (text.starts_with('@') || text.contains('='));
+    if is_misread { format!("./{text}") } else { text }
 }
 
 const WRONG_ADDRESS: &str =
@@ -201,13 +208,12 @@ fn code_and_hint(error: &Error) -> (u8, String) {
                 _ => "see whether it had its effect before you try again: `inferstore task list`",
             },
         ),
-        ErrorKind::OutcomeUnknown if error.candidates().is_empty() => (
-            exit::OUTCOME_UNKNOWN,
-            "look for it with `inferstore task list` in a moment, before you run it again",
-        ),
         ErrorKind::OutcomeUnknown => (
             exit::OUTCOME_UNKNOWN,
-            "look at each candidate with `inferstore task show` before you run it again",
+            match error.candidates() {
+                [] => "look for it with `inferstore task list` in a moment, before you run it again",
+                _ => "look at each candidate with `inferstore task show` before you run it again",
+            },
         ),
         ErrorKind::TaskFailed => (exit::TASK_FAILED, error.hint()),
         ErrorKind::TaskCanceled => (exit::TASK_CANCELED, error.hint()),
@@ -216,7 +222,9 @@ fn code_and_hint(error: &Error) -> (u8, String) {
             return (exit::DEADLINE, hint.unwrap_or_else(|| error.hint().to_owned()));
         }
         ErrorKind::InvalidResponse if error.context().is_some() => (exit::FAILED, WRONG_ADDRESS),
-        ErrorKind::LocalFile if is_taken(error) => (exit::INPUT, "choose another name, or give --overwrite"),
+        ErrorKind::LocalFile if is_file_error(error, FileErrorKind::AlreadyExists) => {
+            (exit::INPUT, "choose another name, or give --overwrite")
+        }
         _ => (exit::FAILED, error.hint()),
     };
     (code, hint.to_owned())
@@ -234,33 +242,30 @@ pub(crate) fn hint_of_certificate(causes: &str) -> Option<&'static str> {
     })
 }
 
-fn is_taken(error: &Error) -> bool {
-    matches!(error, Error::File(file) if file.kind == FileErrorKind::AlreadyExists)
+fn is_file_error(error: &Error, kind: FileErrorKind) -> bool {
+    matches!(error, Error::File(file) if file.kind == kind)
 }
 
 fn hint_of_input(error: &Error) -> String {
     let Error::File(file) = error else { return error.hint().to_owned() };
-    match file.kind {
+    let hint = match file.kind {
         FileErrorKind::NotFound => {
             let near = nearest_path(Path::new(&file.file));
             let near = near.map_or_else(String::new, |near| format!("did you mean `{}`? ", typed(&near)));
-            near + error.hint()
+            return near + error.hint();
         }
-        FileErrorKind::TooLarge => "choose a smaller file".to_owned(),
-        FileErrorKind::Unreadable => {
-            "give the path of a file that you can read, or - for standard input".to_owned()
-        }
-        _ => error.hint().to_owned(),
-    }
+        FileErrorKind::TooLarge => "choose a smaller file",
+        FileErrorKind::Unreadable => "give the path of a file that you can read, or - for standard input",
+        _ => error.hint(),
+    };
+    hint.to_owned()
 }
 
 /// Returns the next step to try after a response that is a failure.
 fn hint_of_rejection(error: &Error) -> String {
     // Object storage responds to what is not below the root of the API.
-    let is_of_storage = error
-        .context()
-        .and_then(|context| context.excerpt.as_deref())
-        .is_some_and(|excerpt| excerpt.starts_with("<?xml"));
+    let excerpt = error.context().and_then(|context| context.excerpt.as_deref());
+    let is_of_storage = excerpt.is_some_and(|excerpt| excerpt.starts_with("<?xml"));
     let hint = match error.kind() {
         ErrorKind::InsufficientBalance => {
             "`inferstore balance` shows what is left; `inferstore admin credit ACCOUNT AMOUNT` adds to it on a \
@@ -274,10 +279,9 @@ fn hint_of_rejection(error: &Error) -> String {
             Some(Resource::Account) => WRONG_ADDRESS,
             _ => error.hint(),
         },
-        ErrorKind::Conflict => match error.task_id() {
-            Some(task) => return format!("`inferstore task show {task}` shows its present state"),
-            None => error.hint(),
-        },
+        ErrorKind::Conflict if let Some(task) = error.task_id() => {
+            return format!("`inferstore task show {task}` shows its present state");
+        }
         _ => error.hint(),
     };
     hint.to_owned()
@@ -285,15 +289,14 @@ fn hint_of_rejection(error: &Error) -> String {
 
 /// The next command for a task that may not have ended.
 fn hint_of_task(task: &TaskId, disposition: TaskDisposition) -> Option<String> {
-    match disposition {
-        TaskDisposition::StillRunning => Some(format!(
-            "it is billed if it succeeds; wait for it with: inferstore task wait {task} -o outputs/"
-        )),
-        TaskDisposition::CancelUnknown => {
-            Some(format!("see whether it was canceled with: inferstore task show {task}"))
+    let (hint, options) = match disposition {
+        TaskDisposition::StillRunning => {
+            ("it is billed if it succeeds; wait for it with: inferstore task wait", " -o outputs/")
         }
-        _ => None,
-    }
+        TaskDisposition::CancelUnknown => ("see whether it was canceled with: inferstore task show", ""),
+        _ => return None,
+    };
+    Some(format!("{hint} {task}{options}"))
 }
 
 fn context(context: &CallContext) -> Vec<String> {

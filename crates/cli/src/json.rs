@@ -9,98 +9,38 @@ use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, compile, unwrap_valr};
+use jaq_json::write::{Pp, Styles, write};
 use jaq_json::{Val, read};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
-use crate::table::{painted, printable};
-
-/// Indentation of one level of JSON.
-const INDENT: &str = "  ";
+use crate::table::printable;
 
 /// JSON without line breaks, which stand only between its values.
 pub(crate) fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim).collect()
 }
 
-/// JSON with a value on each line, colored if asked.
+/// JSON with a value on each line, colored if asked. What is no JSON, or too deep, stays as it is.
 pub(crate) fn indented(json: &str, has_color: bool) -> String {
-    let mut text = String::new();
-    let mut depth: usize = 0;
-    let mut rest = json.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '{' | '}' | '[' | ']' | ',' | ':' => 1,
-            '"' => end_of_text(rest),
-            _ => rest.find(|c: char| c.is_ascii_whitespace() || ",:]}".contains(c)).unwrap_or(rest.len()),
-        };
-        let (token, after) = rest.split_at(length);
-        rest = after.trim_start();
-        match first {
-            '{' | '[' => {
-                text.push(first);
-                if !rest.starts_with(['}', ']']) {
-                    depth += 1;
-                    new_line(&mut text, depth);
-                }
-            }
-            '}' | ']' => {
-                let is_empty = text.ends_with(['{', '[']);
-                if !is_empty {
-                    depth = depth.saturating_sub(1);
-                    new_line(&mut text, depth);
-                }
-                text.push(first);
-            }
-            ',' => {
-                text.push(first);
-                new_line(&mut text, depth);
-            }
-            ':' => text.push_str(": "),
-            _ => {
-                let style = match first {
-                    '"' if rest.starts_with(':') => "1;34",
-                    '"' => "32",
-                    'n' => "2",
-                    _ => "36",
-                };
-                text.push_str(&painted(&visible(token), style, has_color));
-            }
-        }
+    let mut layout = Pp { indent: Some("  ".to_owned()), sep_space: true, ..Pp::default() };
+    if has_color {
+        // Null, false, true, numbers, texts, and, behind the brackets of lists and objects, names.
+        layout.styles = Styles::default().parse("2:36:36:36:32:::1;34");
+        "\x1b[0m".clone_into(&mut layout.styles.reset);
     }
-    text
-}
-
-/// The length of the quoted text at the beginning.
-fn end_of_text(text: &str) -> usize {
-    let mut is_escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '"' if !is_escaped => return at + 1,
-            _ => is_escaped = c == '\\' && !is_escaped,
-        }
+    let mut text = Vec::new();
+    let is_json = serde_json::from_str::<serde_json::Value>(json).is_ok();
+    let value = read::parse_single(json.as_bytes()).ok().filter(|_| is_json);
+    if value.is_none_or(|value| write(&mut text, &layout, 0, &value).is_err()) {
+        return json.lines().map(printable).collect::<Vec<_>>().join("\n");
     }
-    text.len()
-}
-
-fn new_line(text: &mut String, depth: usize) {
-    text.push('\n');
-    text.push_str(&INDENT.repeat(depth));
-}
-
-/// Escapes the characters of a JSON string that could steer a terminal, such as C1 and marks of direction.
-fn visible(scalar: &str) -> String {
-    let mut text = String::new();
-    for c in scalar.chars() {
-        if is_unprintable(c) {
-            text.push_str(&format!("\\u{:04x}", u32::from(c)));
-        } else {
-            text.push(c);
-        }
-    }
-    text
+    // A control character of a text is escaped already. Others could steer a terminal, such as C1 and marks of direction.
+    let is_shown = |c: char| matches!(c, '\n' | '\x1b') || !is_unprintable(c);
+    let shown = |c: char| if is_shown(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) };
+    String::from_utf8_lossy(&text).chars().map(shown).collect()
 }
 
 /// The objects with these fields alone, in this order. A field that another of the records has, or that is documented
@@ -112,12 +52,8 @@ pub(crate) fn select(records: &[String], fields: &[String], documented: &[&str])
         })
     };
     let records: Vec<_> = records.iter().map(members).collect::<Result<_>>()?;
-    let known: BTreeSet<&str> = records
-        .iter()
-        .flat_map(BTreeMap::keys)
-        .map(String::as_str)
-        .chain(documented.iter().copied())
-        .collect();
+    let mut known: BTreeSet<&str> = documented.iter().copied().collect();
+    known.extend(records.iter().flat_map(BTreeMap::keys).map(String::as_str));
     // A list without records shows nothing of its fields.
     if !records.is_empty() {
         check_fields(fields, &known)?;
@@ -154,30 +90,26 @@ pub(crate) fn compiled(expression: &str) -> Result<Filter> {
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
     let program = File { code: expression, path: () };
-    let modules = Loader::new(definitions)
-        .load(&arena, program)
-        .map_err(|errors| wrong(expression, &invalid(&errors)))?;
-    Compiler::default()
-        .with_funs(functions)
-        .compile(modules)
-        .map_err(|errors| wrong(expression, &undefined(&errors)))
+    let modules = Loader::new(definitions).load(&arena, program);
+    let modules = modules.map_err(|errors| wrong(expression, &invalid(&errors)))?;
+    let compiled = Compiler::default().with_funs(functions).compile(modules);
+    compiled.map_err(|errors| wrong(expression, &undefined(&errors)))
 }
 
 fn invalid(errors: &load::Errors<&str, ()>) -> String {
-    let (expected, rest) = match errors.first().map(|(_, error)| error) {
+    let first = match errors.first().map(|(_, error)| error) {
         Some(load::Error::Lex(errors)) => errors.first().map(|(expected, rest)| (expected.as_str(), *rest)),
         Some(load::Error::Parse(errors)) => errors.first().map(|(expected, rest)| (expected.as_str(), *rest)),
         _ => None,
-    }
-    .unwrap_or_default();
+    };
+    let (expected, rest) = first.unwrap_or_default();
     let place = if rest.is_empty() { "the end".to_owned() } else { format!("{rest:?}") };
     format!("it is not valid: expected {expected} at {place}")
 }
 
 fn undefined(errors: &compile::Errors<&str, ()>) -> String {
     let first = errors.first().and_then(|(_, errors)| errors.first());
-    let (kind, name) = first.map(|(name, kind)| (kind.as_str(), *name)).unwrap_or_default();
-    format!("there is no {kind} {name:?}")
+    first.map_or_else(String::new, |(name, kind)| format!("there is no {} {name:?}", kind.as_str()))
 }
 
 /// The type of a JSON value, with the first fields of an object.
@@ -208,8 +140,8 @@ fn reason(message: &str) -> String {
         shown.push_str(words);
         let mut values = serde_json::Deserializer::from_str(value).into_iter::<IgnoredAny>();
         // What is not JSON is hidden with all that follows.
-        let length =
-            values.next().and_then(std::result::Result::ok).map_or(value.len(), |_| values.byte_offset());
+        let is_json = values.next().is_some_and(|value| value.is_ok());
+        let length = if is_json { values.byte_offset() } else { value.len() };
         let (value, behind) = value.split_at(length);
         shown.push_str(if shown.ends_with(" with ") { value } else { "…" });
         rest = behind;

@@ -136,9 +136,7 @@ fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String
         "config" | "configure" => "profile",
         _ => "",
     };
-    if !own.is_empty() {
-        return Some(own.to_owned());
-    }
+    let own = (!own.is_empty()).then(|| own.to_owned());
     let root = command();
     let groups = root.get_subcommands().filter(|group| !group.is_hide_set());
     // The commands of operators are no one's first thought.
@@ -147,7 +145,8 @@ fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String
         Some(format!("{} {}", group.get_name(), command.get_name()))
     });
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
-    inner.or_else(|| inferstore::nearest(typed, visible.map(clap::Command::get_name)).map(str::to_owned))
+    own.or(inner)
+        .or_else(|| inferstore::nearest(typed, visible.map(clap::Command::get_name)).map(str::to_owned))
 }
 
 /// Prints the help, the version, or what is wrong with the arguments.

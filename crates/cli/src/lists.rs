@@ -1,6 +1,6 @@
 //! Lists: one page as the service wrote it, several pages joined, or the newest records first.
 
-use inferstore::types::TaskRecord;
+use inferstore::types::{ModelListRequest, ModelSummary, TaskRecord};
 use inferstore::{Client, Error, Page};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +13,9 @@ use crate::table::Table;
 
 /// The most records that the service returns at once.
 pub(crate) const MAX_PAGE: u32 = 100;
+
+/// The filter of a list; None for all records.
+pub(crate) type Fits<'a, T> = Option<&'a (dyn Fn(&T) -> bool + Sync)>;
 
 /// Records, each beside its JSON as the service wrote it, which is empty unless JSON is written.
 pub(crate) struct Listed<T> {
@@ -64,15 +67,12 @@ where
         if next.records.is_empty() && read > 0 {
             return Ok(listed);
         }
-        let count = next.records.len() as u64;
         listed.page = next.page.filter(|_| read == 0);
         listed.total = next.total;
         listed.records.extend(next.records);
-        let read = read + count;
-        if count == 0
-            || read >= limit
-            || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
-        {
+        let now = listed.records.len() as u64;
+        let is_last = listed.total.is_some_and(|total| first.saturating_add(now) >= total);
+        if now == read || now >= limit || is_last {
             return Ok(listed);
         }
     }
@@ -95,7 +95,7 @@ impl Range {
 /// than asked for: pages are counted, and their length is that of the first one.
 pub(crate) async fn numbered<T: Send, Fetched>(
     range: Range,
-    fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
+    fits: Fits<'_, T>,
     fetch: impl Fn(u64, u32) -> Fetched + Send + Sync,
 ) -> Result<Listed<T>>
 where
@@ -114,7 +114,7 @@ where
     // Positions are known where all records fit.
     let start = if fits.is_some() || length == 0 { 0 } else { offset };
     let skipped = offset - start;
-    let wanted = usize::try_from(limit.saturating_add(skipped)).unwrap_or(usize::MAX);
+    let wanted = count(limit.saturating_add(skipped));
     let is_wanted = |(record, _): &(T, String)| fits.is_none_or(|fits| fits(record));
     let mut records: Vec<(T, String)> = Vec::new();
     let mut first = Some(first);
@@ -128,38 +128,35 @@ where
         let mut of_last = end - number.saturating_sub(1) * length;
         while number > 0 && records.len() < wanted {
             let mut older = read(number).await?;
-            older.truncate(usize::try_from(of_last).unwrap_or(usize::MAX));
+            older.truncate(count(of_last));
             records.extend(older.into_iter().rev().filter(is_wanted));
             number -= 1;
             of_last = length;
         }
     } else {
         // Without a total, the newest records are known at the end.
-        let is_reversed = is_newest_first;
-        let (mut number, mut before) = match is_reversed || length == 0 {
+        let (mut number, mut before) = match is_newest_first || length == 0 {
             true => (1, 0),
             false => (start / length + 1, start % length),
         };
-        while is_reversed || records.len() < wanted {
+        while is_newest_first || records.len() < wanted {
             let next = read(number).await?;
             if next.is_empty() {
                 break;
             }
-            let next = next.into_iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
-            records.extend(next.filter(is_wanted));
+            records.extend(next.into_iter().skip(count(before)).filter(is_wanted));
             if total.is_some_and(|total| number * length >= total) {
                 break;
             }
             number += 1;
             before = 0;
         }
-        if is_reversed {
+        if is_newest_first {
             records.reverse();
-            records.drain(..usize::try_from(start).unwrap_or(usize::MAX).min(records.len()));
+            cut(&mut records, start, u64::MAX);
         }
     }
-    records.truncate(wanted);
-    records.drain(..usize::try_from(skipped).unwrap_or(usize::MAX).min(records.len()));
+    cut(&mut records, skipped, limit);
     // The service counts all records, not those that fit.
     Ok(Listed { records, total: total.filter(|_| fits.is_none()), page: None })
 }
@@ -169,7 +166,7 @@ where
 pub(crate) async fn newest<T, Fetched>(
     offset: u64,
     limit: u64,
-    fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
+    fits: Fits<'_, T>,
     fetch: impl Fn(u32, u64) -> Fetched,
 ) -> Result<Listed<T>>
 where
@@ -184,42 +181,45 @@ where
     let wanted = skipped.saturating_add(limit);
     let mut end = total.saturating_sub(offset - skipped);
     while end > 0 && (newest.records.len() as u64) < wanted {
-        let left = wanted - newest.records.len() as u64;
-        let size = if fits.is_some() { u64::from(MAX_PAGE) } else { left.min(u64::from(MAX_PAGE)) };
-        let start = end.saturating_sub(size);
+        let left = if fits.is_some() { u64::MAX } else { wanted - newest.records.len() as u64 };
+        let start = end.saturating_sub(left.min(u64::from(MAX_PAGE)));
         let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
         let older = page(fetch(size, start)).await?;
         let older = older.records.into_iter().rev();
         newest.records.extend(older.filter(|(record, _)| fits.is_none_or(|fits| fits(record))));
         end = start;
     }
-    newest.records.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
-    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(newest.records.len());
-    newest.records.drain(..skipped);
+    cut(&mut newest.records, skipped, limit);
     Ok(newest)
 }
 
+/// The first models of the catalog.
+pub(crate) async fn first_models(client: &Client) -> Result<Vec<ModelSummary>, Error> {
+    let query = ModelListRequest { limit: Some(MAX_PAGE), offset: Some(0), ..Default::default() };
+    Ok(client.models_page(query).await?.records)
+}
+
 /// The newest tasks, the newest first.
-pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Result<Vec<TaskRecord>, Error> {
+pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Result<Vec<TaskRecord>> {
     let tasks = client.tasks();
-    let total = tasks.page(1, 0).await?.total.unwrap_or(0);
-    let end = total.saturating_sub(offset);
-    let start = end.saturating_sub(u64::from(limit.min(MAX_PAGE)));
-    if start == end {
-        return Ok(Vec::new());
-    }
-    let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
-    let mut records = tasks.page(size, start).await?.records;
-    records.reverse();
-    Ok(records)
+    let listed = newest(offset, limit.into(), None, |limit, offset| tasks.page(limit, offset)).await?;
+    Ok(listed.records.into_iter().map(|(task, _)| task).collect())
+}
+
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Keeps so many records after those that are skipped.
+fn cut<T>(records: &mut Vec<T>, skipped: u64, limit: u64) {
+    records.drain(..count(skipped).min(records.len()));
+    records.truncate(count(limit));
 }
 
 impl<T: DeserializeOwned> Listed<T> {
     /// Keeps the records of the range.
     pub(crate) fn cut(&mut self, Range { offset, limit, .. }: Range) {
-        let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(self.records.len());
-        self.records.drain(..skipped);
-        self.records.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        cut(&mut self.records, offset, limit);
     }
 
     /// The list in every format. `field` is the name that the service has for its records.

@@ -1,6 +1,6 @@
 //! The reference of all commands, written from the command tree.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use clap::{Arg, Command};
 
@@ -17,15 +17,14 @@ pub(crate) fn reference(command: &Command) -> String {
     let mut command = command.clone();
     command.build();
     let mut text = HEAD.to_owned();
-    paragraph(&mut text, command.get_about().map(ToString::to_string));
-    paragraph(&mut text, Some("Every command takes these options:".to_owned()));
-    arguments(&mut text, command.get_arguments().filter(|argument| argument.is_global_set()));
-    paragraph(&mut text, Some("## Exit codes".to_owned()));
-    text.push_str("\n| code | meaning |\n|---|---|\n");
-    for (code, meaning) in exit::ALL {
-        // Writing into a text cannot fail.
-        let _ = writeln!(text, "| {code} | {meaning} |");
+    if let Some(about) = command.get_about() {
+        paragraph(&mut text, about);
     }
+    paragraph(&mut text, "Every command takes these options:");
+    arguments(&mut text, command.get_arguments().filter(|argument| argument.is_global_set()));
+    paragraph(&mut text, "## Exit codes");
+    text.push_str("\n| code | meaning |\n|---|---|\n");
+    text.extend(exit::ALL.map(|(code, meaning)| format!("| {code} | {meaning} |\n")));
     for below in command.get_subcommands() {
         section(&mut text, below, "inferstore");
     }
@@ -38,17 +37,19 @@ fn section(text: &mut String, command: &Command, parent: &str) {
     }
     let name = format!("{parent} {}", command.get_name());
     let level = if command.has_subcommands() || parent == "inferstore" { "##" } else { "###" };
-    paragraph(text, Some(format!("{level} `{name}`")));
-    paragraph(text, command.get_long_about().or(command.get_about()).map(ToString::to_string));
+    paragraph(text, format_args!("{level} `{name}`"));
+    if let Some(about) = command.get_long_about().or(command.get_about()) {
+        paragraph(text, about);
+    }
     if !command.has_subcommands() {
         let usage = command.clone().render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").split_whitespace().collect::<Vec<_>>().join(" ");
-        paragraph(text, Some(format!("```text\n{usage}\n```")));
+        paragraph(text, format_args!("```text\n{usage}\n```"));
     }
     arguments(text, command.get_arguments().filter(|argument| is_own(argument, parent)));
     if let Some(examples) = command.get_after_help().map(ToString::to_string) {
         let examples = examples.trim_start_matches("Examples:\n").replace("\n  ", "\n");
-        paragraph(text, Some(format!("```sh\n{}\n```", examples.trim())));
+        paragraph(text, format_args!("```sh\n{}\n```", examples.trim()));
     }
     for below in command.get_subcommands() {
         section(text, below, &name);
@@ -65,7 +66,7 @@ fn is_own(argument: &Arg, parent: &str) -> bool {
 fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
     let lines: Vec<String> = arguments.map(line).collect();
     if !lines.is_empty() {
-        paragraph(text, Some(format!("| argument | meaning |\n|---|---|\n{}", lines.join("\n"))));
+        paragraph(text, format_args!("| argument | meaning |\n|---|---|\n{}", lines.join("\n")));
     }
 }
 
@@ -90,8 +91,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn paragraph(text: &mut String, content: Option<String>) {
-    if let Some(content) = content.filter(|content| !content.is_empty()) {
-        let _ = write!(text, "\n{content}\n");
-    }
+fn paragraph(text: &mut String, content: impl Display) {
+    // Writing into a text cannot fail.
+    let _ = write!(text, "\n{content}\n");
 }

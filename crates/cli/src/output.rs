@@ -126,22 +126,15 @@ impl Output {
         }
     }
 
-    /// Data, as they are.
+    /// Data, as they are. Nothing fails when their reader has read enough.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
-        let written = self.written(|stdout| stdout.write_all(bytes).and_then(|()| stdout.flush()));
-        written.map_err(|error| Failure::local_failure("standard output cannot be written", error))
-    }
-
-    /// Writes to standard output. Nothing fails when its reader has read enough.
-    fn written(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let mut stdout = self.stdout.lock();
-        match write(&mut **stdout) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_closed.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            written => written,
+        let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) else { return Ok(()) };
+        if error.kind() != ErrorKind::BrokenPipe {
+            return Err(Failure::local_failure("standard output cannot be written", error));
         }
+        self.is_closed.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns true when the reader of standard output has gone.
@@ -223,9 +216,8 @@ impl Output {
             Format::Table => {
                 let table = self.drawn(&report.table);
                 let below = report.below.iter().map(|line| printable(line));
-                for part in Some(table).filter(|table| !table.is_empty()).into_iter().chain(below) {
-                    self.data(part)?;
-                }
+                let table = Some(table).filter(|table| !table.is_empty());
+                table.into_iter().chain(below).try_for_each(|part| self.data(part))
             }
             Format::Json => {
                 if report.json.is_empty() {
@@ -236,23 +228,18 @@ impl Output {
                     (true, None) => selected.concat(),
                     (true, Some(_)) => format!("[{}]", selected.join(",")),
                 });
-                self.bytes(self.filtered(&json?)?.as_bytes())?;
+                self.bytes(self.filtered(&json?)?.as_bytes())
             }
             Format::Jsonl => {
                 let line = |record: &String| match self.options.jq {
                     Some(_) => self.filtered(record),
-                    None => Ok(self.json_line(record)),
+                    None => Ok(self.line(json::on_one_line(record))),
                 };
                 let lines: String = self.selected(report)?.iter().map(line).collect::<Result<_>>()?;
-                self.bytes(lines.as_bytes())?;
+                self.bytes(lines.as_bytes())
             }
-            Format::Quiet => {
-                for line in &report.quiet {
-                    self.data(printable(line))?;
-                }
-            }
+            Format::Quiet => report.quiet.iter().try_for_each(|line| self.data(printable(line))),
         }
-        Ok(())
     }
 
     /// Returns true when data are written as JSON.
@@ -269,12 +256,11 @@ impl Output {
     /// request may have had an effect.
     pub(crate) fn response(&self, json: &str, is_read: bool) -> Result {
         match self.filtered(json) {
-            Ok(lines) => self.bytes(lines.as_bytes()),
-            Err(failure) if is_read => Err(failure),
-            Err(failure) => {
+            Err(failure) if !is_read => {
                 self.unfiltered(json);
                 Err(failure.with_code(exit::FAILED))
             }
+            lines => self.bytes(lines?.as_bytes()),
         }
     }
 
@@ -287,10 +273,6 @@ impl Output {
     /// A line of data that are not changed unless a terminal shows them.
     fn line(&self, text: String) -> String {
         if self.is_terminal() { printable(&text) + "\n" } else { text + "\n" }
-    }
-
-    fn json_line(&self, record: &str) -> String {
-        self.line(json::on_one_line(record))
     }
 
     fn indented(&self, json: &str) -> String {
@@ -312,11 +294,9 @@ impl Output {
 
     /// The records of a report, or its payload alone, with the fields that were asked for.
     fn selected(&self, report: &Report) -> Result<Vec<String>> {
-        let records = records(report);
-        if self.has_fields() {
-            json::select(&records, &self.options.fields, report.fields)
-        } else {
-            Ok(records)
+        match self.has_fields() {
+            true => json::select(&records(report), &self.options.fields, report.fields),
+            false => Ok(records(report)),
         }
     }
 
@@ -355,7 +335,7 @@ impl Output {
             }
         }
         // The failure is reported already.
-        if matches!(self.options.format, Format::Table | Format::Quiet) {
+        if !self.is_json() {
             for line in &failure.data {
                 let _ = self.data(printable(line));
             }

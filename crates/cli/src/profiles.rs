@@ -20,6 +20,20 @@ pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
     Ok(environment.folder.join(path))
 }
 
+/// Reads the profiles.
+pub(crate) fn read(environment: &Environment) -> Result<Profiles> {
+    Ok(Profiles::read(&path(environment)?)?)
+}
+
+/// Changes the profiles, unless that fails, and stores them. No other command changes them meanwhile.
+pub(crate) fn change(environment: &Environment, change: impl FnOnce(&mut Profiles) -> Result) -> Result {
+    let path = path(environment)?;
+    let _lock = Profiles::lock(&path);
+    let mut profiles = Profiles::read(&path)?;
+    change(&mut profiles)?;
+    Ok(profiles.write(&path)?)
+}
+
 /// Returns the profile of that name, or the one in use; none before the first login.
 pub(crate) fn chosen(profiles: &Profiles, name: Option<&str>) -> Result<Option<(String, Profile)>> {
     let Some(name) = name.or(profiles.current.as_deref()) else { return Ok(None) };

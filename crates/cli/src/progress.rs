@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use inferstore::{DownloadEvent, Error, Events, RunEvent, UploadEvent};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::output::Output;
 use crate::table::printable;
@@ -43,19 +43,13 @@ pub(crate) struct Progress {
 }
 
 /// The progress of work that goes on at the same time.
-pub(crate) struct SharedProgress(Mutex<Progress>);
-
-impl SharedProgress {
-    pub(crate) fn new(output: &Output) -> Self {
-        Self(Mutex::new(Progress::new(output)))
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock()
-    }
-}
+pub(crate) type SharedProgress = Mutex<Progress>;
 
 impl Progress {
+    pub(crate) fn shared(output: &Output) -> SharedProgress {
+        Mutex::new(Self::new(output))
+    }
+
     pub(crate) fn new(output: &Output) -> Self {
         let bars = output.is_live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
         Self { output: output.clone(), bars, shown: BTreeMap::new(), said: BTreeMap::new(), total: None }
@@ -115,13 +109,18 @@ impl Progress {
         }
     }
 
+    /// Shows the status of one run of several.
+    pub(crate) fn status(&mut self, name: &str, event: &RunEvent) {
+        if let RunEvent::Status(status) = event {
+            self.state(name, status.as_str());
+        }
+    }
+
     /// Shows an event of an upload.
     pub(crate) fn upload(&mut self, name: &str, event: &UploadEvent) {
         match event {
             UploadEvent::Started { size: total, .. } => self.begin(name, *total, "uploading"),
-            UploadEvent::Progress { sent, size: total, .. } => {
-                self.advance(name, *sent, Some(*total));
-            }
+            UploadEvent::Progress { sent, size: total, .. } => self.advance(name, *sent, Some(*total)),
             UploadEvent::Retrying { problem, .. } => self.note(&format!("{name} is sent again: {problem}")),
             _ => {}
         }
@@ -161,12 +160,8 @@ impl Progress {
 
     /// Takes the bars away.
     pub(crate) fn end(&mut self) {
-        for (_, bar) in std::mem::take(&mut self.shown) {
-            bar.finish_and_clear();
-        }
-        if let Some(total) = self.total.take() {
-            total.finish_and_clear();
-        }
+        let bars = std::mem::take(&mut self.shown).into_values().chain(self.total.take());
+        bars.for_each(|bar| bar.finish_and_clear());
         self.said.clear();
     }
 

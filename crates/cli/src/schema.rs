@@ -29,22 +29,27 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
         ("REQUIRED", Fit::Drop(1)),
         ("SAMPLES", Fit::Shorten),
     ]);
-    for (name, input) in ordered(version.input_format.as_ref()) {
-        let required = if input.required == Some(true) { "yes" } else { "no" };
-        table.add(["in".to_owned(), name.clone(), kind(input, TYPES), required.to_owned(), samples(input)]);
-    }
-    for (name, output) in ordered(version.output_format.as_ref()) {
-        table.add(["out".to_owned(), name.clone(), kind(output, TYPES), String::new(), samples(output)]);
+    for (side, (name, descriptor)) in parameters(version) {
+        let required = match descriptor.required {
+            _ if side == "out" => "",
+            Some(true) => "yes",
+            _ => "no",
+        };
+        table.add([side, name.as_str(), &kind(descriptor, TYPES), required, &samples(descriptor)]);
     }
     table
 }
 
-/// Returns the description of each parameter, in the words of the model: `in` or `out`, and the text.
-pub(crate) fn explained(version: &ModelVersioning) -> Vec<(&'static str, String)> {
+/// The inputs and outputs in their order, each beside `in` or `out`.
+fn parameters(version: &ModelVersioning) -> impl Iterator<Item = (&'static str, (&String, &Descriptor))> {
     let inputs = ordered(version.input_format.as_ref()).into_iter().map(|parameter| ("in", parameter));
     let outputs = ordered(version.output_format.as_ref()).into_iter().map(|parameter| ("out", parameter));
-    let parameters = inputs.chain(outputs);
-    parameters.map(|(side, (name, descriptor))| (side, words(name, descriptor))).collect()
+    inputs.chain(outputs)
+}
+
+/// Returns the description of each parameter, in the words of the model: `in` or `out`, and the text.
+pub(crate) fn explained(version: &ModelVersioning) -> Vec<(&'static str, String)> {
+    parameters(version).map(|(side, (name, descriptor))| (side, words(name, descriptor))).collect()
 }
 
 fn words(name: &str, descriptor: &Descriptor) -> String {
@@ -77,12 +82,10 @@ pub(crate) fn explanation(descriptor: &Descriptor) -> String {
 pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
     let inputs = ordered(version.input_format.as_ref());
     let words = inputs.into_iter().filter(|(_, input)| input.required == Some(true)).map(|(name, input)| {
+        let sample = input.default.as_ref().or_else(|| input.samples.iter().flatten().next());
         let value = match input.type_ {
-            Some(DescriptorType::File) => "@FILE".to_owned(),
-            _ => {
-                let sample = input.default.as_ref().or_else(|| input.samples.iter().flatten().next());
-                sample.map_or("VALUE".to_owned(), |sample| sample.as_str().to_owned())
-            }
+            Some(DescriptorType::File) => "@FILE",
+            _ => sample.map_or("VALUE", |sample| sample.as_str()),
         };
         format!(" {}", quoted(&format!("{name}={value}")))
     });
@@ -93,19 +96,14 @@ pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
 fn kind(descriptor: &Descriptor, most_types: usize) -> String {
     let mut text = descriptor.type_.as_ref().map_or("any", DescriptorType::as_str).to_owned();
     if let Some(patterns) = &descriptor.mime_type {
-        let types = match &patterns[..] {
+        text += &match &patterns[..] {
             [first, ..] if patterns.len() > most_types => format!(" {first}, …"),
             all => format!(" {}", all.join(", ")),
         };
-        text.push_str(&types);
     }
     if let Some(range) = &descriptor.num_config {
-        let bounds = [("from", &range.min), ("to", &range.max), ("step", &range.step)];
-        for (word, bound) in bounds {
-            if let Some(bound) = bound {
-                text.push_str(&format!(" {word} {bound}"));
-            }
-        }
+        let bounds = [("from", &range.min), ("to", &range.max), ("step", &range.step)].into_iter();
+        text.extend(bounds.filter_map(|(word, bound)| Some(format!(" {word} {}", bound.as_ref()?))));
     }
     text + &largest_picture(descriptor)
 }

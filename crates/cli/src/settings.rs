@@ -1,13 +1,13 @@
 //! The service and the key of a command: from flags, then the environment, then profiles.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
+use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
 };
@@ -34,7 +34,7 @@ pub(crate) struct Global {
     /// Use this API key; others on this machine can see it, so prefer the environment or a profile
     /// [env: INFERSTORE_API_KEY]
     #[arg(long, global = true, value_name = "KEY", hide_short_help = true)]
-    pub(crate) api_key: Option<Key>,
+    pub(crate) api_key: Option<ApiKey>,
 
     /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = candidates::profiles())]
@@ -101,22 +101,6 @@ impl Global {
     }
 }
 
-/// A key on the command line, which prints as `…`.
-#[derive(Clone)]
-pub(crate) struct Key(pub(crate) String);
-
-impl From<&str> for Key {
-    fn from(text: &str) -> Self {
-        Self(text.trim().to_owned())
-    }
-}
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("…")
-    }
-}
-
 /// The most that is read of a line: a key, or the answer to a question.
 const MAX_LINE: u64 = 64 * 1024;
 
@@ -140,6 +124,16 @@ pub(crate) struct Target {
 }
 
 impl Session {
+    /// A path of the command line, from the working folder on.
+    pub(crate) fn here(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.environment.folder.join(path)
+    }
+
+    /// A line beside the data, unless errors alone are written.
+    pub(crate) fn note(&self, line: impl AsRef<str>) {
+        self.output.note(line);
+    }
+
     /// A client of the service that flags, environment and profiles name.
     pub(crate) fn client(&self) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
@@ -199,22 +193,20 @@ impl Session {
     /// The file of certificates that an option or a variable names.
     pub(crate) fn cacert(&self) -> Option<PathBuf> {
         let given = self.global.cacert.as_deref().or_else(|| self.environment.variable(CACERT_VARIABLE));
-        given.map(|path| self.environment.folder.join(path))
+        given.map(|path| self.here(path))
     }
 
     /// The base URL and the key. A profile that a flag names comes before the environment.
     pub(crate) fn target(&self) -> Result<Target> {
-        let flag = |value: &Option<String>, flag: &str| {
-            value.as_ref().map(|value| Setting { value: value.clone(), source: flag.to_owned() })
+        let given = |value: Option<&str>, flag: &str, variable: &str| {
+            let value = value.map(|value| Setting { value: value.to_owned(), source: flag.to_owned() });
+            let of_variable = self.environment.variable(variable).filter(|_| self.global.profile.is_none());
+            let source = format!("the variable {variable}");
+            value.or_else(|| Some(Setting { value: of_variable?.to_owned(), source }))
         };
-        let is_profile_flag = self.global.profile.is_some();
-        let variable = |name: &str| {
-            let value = self.environment.variable(name).filter(|_| !is_profile_flag)?;
-            Some(Setting { value: value.to_owned(), source: format!("the variable {name}") })
-        };
-        let key = self.global.api_key.as_ref().map(|key| key.0.clone());
-        let given_url = flag(&self.global.base_url, "--base-url").or_else(|| variable(BASE_URL_VARIABLE));
-        let given_key = flag(&key, "--api-key").or_else(|| variable(API_KEY_VARIABLE));
+        let given_url = given(self.global.base_url.as_deref(), "--base-url", BASE_URL_VARIABLE);
+        let key = self.global.api_key.as_ref().map(ApiKey::expose);
+        let given_key = given(key, "--api-key", API_KEY_VARIABLE);
         let is_complete = given_url.is_some() && given_key.is_some();
         let profile = if is_complete && self.profile_name().is_none() { None } else { self.profile()? };
         let of_profile = || {
@@ -222,8 +214,7 @@ impl Session {
             Some(Setting { value: profile.base_url.clone(), source: format!("the profile {name}") })
         };
         let Some(base_url) = given_url.or_else(of_profile) else {
-            let path = profiles::path(&self.environment);
-            let profiles = path.ok().and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+            let profiles = profiles::read(&self.environment).unwrap_or_default();
             return Err(Failure::usage("no service is chosen").with_hint(profiles::next_step(&profiles)));
         };
         // The key of a profile goes to the service of the profile and nowhere else.
@@ -260,24 +251,21 @@ impl Session {
     pub(crate) fn profile(&self) -> Result<Option<(String, Profile)>> {
         let name = self.profile_name();
         let path = match profiles::path(&self.environment) {
-            Ok(path) => path,
             // Without a folder there are no profiles, which matters only if one was named.
             Err(_) if name.is_none() => return Ok(None),
-            Err(failure) => return Err(failure),
+            path => path?,
         };
         let profiles = Profiles::read(&path)?;
         if is_open_to_others(&path) {
-            self.output
-                .note(format!("warning: others can read the keys in {}; chmod 600 it", path.display()));
+            self.note(format!("warning: others can read the keys in {}; chmod 600 it", path.display()));
         }
         profiles::chosen(&profiles, name.as_deref())
     }
 
     /// The profile that is named or in use, if it is of this service.
     pub(crate) fn profile_of(&self, base_url: &str) -> Option<Profile> {
-        let path = profiles::path(&self.environment).ok()?;
-        let (_, profile) =
-            profiles::chosen(&Profiles::read(&path).ok()?, self.profile_name().as_deref()).ok()??;
+        let profiles = profiles::read(&self.environment).ok()?;
+        let (_, profile) = profiles::chosen(&profiles, self.profile_name().as_deref()).ok()??;
         Some(profile).filter(|profile| profile.base_url == base_url.trim_end_matches('/'))
     }
 
@@ -287,8 +275,9 @@ impl Session {
             return Ok(None);
         }
         self.output.prompt(question);
-        let line = self.read_line();
-        line.map(Some).map_err(|error| Failure::local_failure("standard input cannot be read", error))
+        self.read_line()
+            .map(Some)
+            .map_err(|error| Failure::local_failure("standard input cannot be read", error))
     }
 
     /// Reads a secret: from the terminal without showing it, or a line of standard input.

@@ -17,13 +17,11 @@ pub(crate) enum Fit {
     Drop(u8),
 }
 
-/// A heading, and how its column fits.
-pub(crate) type Column = (&'static str, Fit);
-
 /// A list under headings, or names beside values.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    columns: Vec<Column>,
+    /// The headings, and how the columns fit.
+    columns: Vec<(String, Fit)>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -57,8 +55,9 @@ const MIN_SHORTENED: usize = 12;
 const MIN_VALUE: usize = 24;
 
 impl Table {
-    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
-        Self { columns: columns.into(), rows: Vec::new() }
+    pub(crate) fn new<H: Into<String>>(columns: impl IntoIterator<Item = (H, Fit)>) -> Self {
+        let columns = columns.into_iter().map(|(heading, fit)| (heading.into(), fit)).collect();
+        Self { columns, rows: Vec::new() }
     }
 
     /// Names beside values; values that are absent are left out.
@@ -81,15 +80,13 @@ impl Table {
     }
 
     fn draw_fields(&self, look: Look) -> String {
-        let name_of = |row: &[Cell]| row.first().cloned().unwrap_or_default();
-        let widest = self.rows.iter().map(|row| name_of(row).width(look)).max().unwrap_or(0);
+        let fields = || self.rows.iter().filter_map(|row| row.first_chunk());
+        let widest = fields().map(|[name, _]| name.width(look)).max().unwrap_or(0);
         let column = widest + GAP.len();
         let is_beside = look.width.is_none_or(|width| width >= column + MIN_VALUE);
         let indent = if is_beside { column } else { GAP.len() };
         let mut lines = Vec::new();
-        for row in &self.rows {
-            let name = name_of(row);
-            let value = row.get(1).cloned().unwrap_or_default();
+        for [name, value] in fields() {
             let text = value.text_for(look);
             let wrapped = match look.width {
                 Some(width) => wrap(text, width.saturating_sub(indent)),
@@ -119,11 +116,9 @@ impl Table {
         for row in &self.rows {
             let cell = |&(column, width): &(usize, usize)| {
                 let cell = row.get(column).cloned().unwrap_or_default();
-                let is_shortened = matches!(self.columns.get(column), Some((_, Fit::Shorten)));
-                let text = if is_shortened {
-                    truncate_str(cell.text_for(look), width, "…").into_owned()
-                } else {
-                    cell.text_for(look).to_owned()
+                let text = match self.columns.get(column) {
+                    Some((_, Fit::Shorten)) => truncate_str(cell.text_for(look), width, "…"),
+                    _ => cell.text_for(look).into(),
                 };
                 let padding = " ".repeat(width.saturating_sub(measure_text_width(&text)));
                 format!("{}{padding}", cell.painted(&text, look))

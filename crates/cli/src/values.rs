@@ -1,6 +1,6 @@
 //! Values on the command line that need reading: lengths of time, and inputs by name.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -23,17 +23,14 @@ pub(crate) fn is_url(text: &str) -> bool {
 /// The MD5 of a file in hexadecimal.
 pub(crate) fn md5_of(path: &Path) -> io::Result<String> {
     let mut hash = Md5::new();
-    let mut file = BufReader::with_capacity(64 * 1024, std::fs::File::open(path)?);
+    let mut file = std::fs::File::open(path)?;
+    let mut chunk = vec![0; 64 * 1024];
     loop {
-        let chunk = file.fill_buf()?;
-        if chunk.is_empty() {
-            break;
+        match file.read(&mut chunk)? {
+            0 => return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            length => hash.update(&chunk[..length]),
         }
-        hash.update(chunk);
-        let length = chunk.len();
-        file.consume(length);
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A length of time such as `500ms`, `90s`, `5m` or `1h30m`; a bare number is seconds.
@@ -64,10 +61,14 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
     method.ok_or_else(|| format!("{text:?} is no known method; write GET, POST, PUT, PATCH or DELETE"))
 }
 
+/// The name and the value of `name=value`.
+pub(crate) fn named(text: &str) -> Option<(&str, &str)> {
+    text.split_once('=').filter(|(name, _)| !name.is_empty())
+}
+
 /// A field of a request: `name=value`.
 pub(crate) fn field(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write name=value")?;
+    let (name, value) = named(text).ok_or("write name=value")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -95,10 +96,7 @@ impl FromStr for Input {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty())
-            .ok_or("write name=value, or name=@path for a file")?;
+        let (name, value) = named(text).ok_or("write name=value, or name=@path for a file")?;
         let value = match value.strip_prefix('@') {
             Some(rest) if rest.starts_with('@') => Given::Text(rest.to_owned()),
             Some("") => return Err(format!("{name}: there is no path behind the @")),
@@ -119,6 +117,11 @@ pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
     PossibleValuesParser::new(folder_names()).try_map(|word| word.parse())
 }
 
+/// Parses `yes` and `no`.
+pub(crate) fn yes_or_no() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new(["yes", "no"]).map(|word| word == "yes")
+}
+
 /// The name of a file or of the last segment of a URL, without its extension.
 pub(crate) fn stem_of(file: &str) -> Option<String> {
     let path = match file.split_once("://") {
@@ -127,6 +130,12 @@ pub(crate) fn stem_of(file: &str) -> Option<String> {
     };
     let stem = std::path::Path::new(path).file_stem()?.to_string_lossy().into_owned();
     Some(stem).filter(|stem| !stem.is_empty() && stem != "-")
+}
+
+/// The name of a stored input that a run uploaded, behind the hash of its content; None for another name.
+pub(crate) fn behind_hash(name: &str) -> Option<&str> {
+    let (hash, name) = name.split_once('-')?;
+    (hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
 /// A size for people.

@@ -26,7 +26,7 @@ const THRESHOLDS: [[u32; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9],
 
 /// Shows a picture, no larger than it is and no larger than the terminal.
 pub(crate) fn show(path: &Path, session: &Session) -> Result {
-    let failed = |cause: String| Failure::local_failure(format!("{} cannot be shown", path.display()), cause);
+    let failed = Failure::of_path(path, "cannot be shown");
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     let picture = image::load_from_memory(&bytes).map_err(|error| failed(error.to_string()))?;
     let variable = |name| session.environment.variable(name).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Terminal<'_> {
         for row in 0..picture.height() / 2 {
             for column in 0..picture.width() {
                 let pixel = |y| Some(picture[(column, y)]).filter(|Rgba([.., alpha])| *alpha >= 128);
-                let cell = match (pixel(2 * row), pixel(2 * row + 1)) {
+                drawn += &match (pixel(2 * row), pixel(2 * row + 1)) {
                     (None, None) => "\x1b[0m ".to_owned(),
                     (Some(upper), None) => format!("\x1b[49;38;{}m▀", self.color(upper)),
                     (None, Some(lower)) => format!("\x1b[49;38;{}m▄", self.color(lower)),
@@ -94,7 +94,6 @@ impl Terminal<'_> {
                         format!("\x1b[38;{};48;{}m▀", self.color(upper), self.color(lower))
                     }
                 };
-                drawn += &cell;
             }
             drawn += "\x1b[0m\n";
         }
@@ -137,9 +136,8 @@ fn sixel(picture: &RgbaImage) -> String {
     for top in (0..picture.height()).step_by(6) {
         // For each color, the rows that have it, as bits, in each column.
         let mut layers = BTreeMap::<u32, Vec<u8>>::new();
-        for (y, x) in
-            (top..picture.height().min(top + 6)).flat_map(|y| (0..picture.width()).map(move |x| (y, x)))
-        {
+        let rows = top..picture.height().min(top + 6);
+        for (y, x) in rows.flat_map(|y| (0..picture.width()).map(move |x| (y, x))) {
             let Rgba([red, green, blue, alpha]) = picture[(x, y)];
             if alpha >= 128 {
                 let threshold = 16 * THRESHOLDS[y as usize % 4][x as usize % 4];

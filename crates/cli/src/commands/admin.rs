@@ -5,12 +5,13 @@ mod transfer;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use inferstore_service::{AdminClient, AdminError, Money};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+use crate::values::yes_or_no;
 
 /// Default data folder of a service.
 pub(super) const DATA_DIR: &str = "inferstore-data";
@@ -123,6 +124,13 @@ struct Adjustment {
     reference: Option<String>,
 }
 
+/// One account.
+#[derive(Debug, Args)]
+struct OneAccount {
+    /// The account
+    account: String,
+}
+
 /// Add, list, suspend and close accounts
 #[derive(Debug, Subcommand)]
 enum Account {
@@ -144,28 +152,16 @@ enum Account {
     List,
     /// Show an account: money, files, tasks, keys, memberships
     #[command(after_help = "Examples:\n  inferstore admin account show lena")]
-    Show {
-        /// The account
-        account: String,
-    },
+    Show(OneAccount),
     /// Refuse the keys of an account and let its queued tasks wait, until it is resumed
     #[command(after_help = "Examples:\n  inferstore admin account suspend lena")]
-    Suspend {
-        /// The account
-        account: String,
-    },
+    Suspend(OneAccount),
     /// End the suspension of an account
     #[command(after_help = "Examples:\n  inferstore admin account resume lena")]
-    Resume {
-        /// The account
-        account: String,
-    },
+    Resume(OneAccount),
     /// Close an account for good: revoke its keys, end its memberships, cancel its queued tasks
     #[command(after_help = "Examples:\n  inferstore admin account close lena")]
-    Close {
-        /// The account
-        account: String,
-    },
+    Close(OneAccount),
     /// Limit the bytes of the files that an account pays for; unused upload targets count
     #[command(
         after_help = "Examples:\n  inferstore admin account quota lena 20GiB\n  inferstore admin account quota lena none"
@@ -263,10 +259,7 @@ enum Key {
     },
     /// List the keys of an account, the newest first; of a key, only its identifier is known
     #[command(after_help = "Examples:\n  inferstore admin key list lena")]
-    List {
-        /// The account
-        account: String,
-    },
+    List(OneAccount),
     /// Revoke a key
     #[command(
         after_help = "Examples:\n  inferstore admin key revoke q3v9k2m8x0ab\n  inferstore admin key revoke isk_q3v9\n  inferstore admin key revoke < key.txt"
@@ -278,7 +271,12 @@ enum Key {
     },
 }
 
-const YES_OR_NO: [&str; 2] = ["yes", "no"];
+/// One model.
+#[derive(Debug, Args)]
+struct OneModel {
+    /// The model
+    model: String,
+}
 
 /// Publish, list, pause and retire models, and change their texts, what they cost and who sees them
 #[derive(Debug, Subcommand)]
@@ -324,8 +322,8 @@ enum Model {
         /// The model
         model: String,
         /// The new state
-        #[arg(value_parser = YES_OR_NO)]
-        verified: String,
+        #[arg(action = ArgAction::Set, value_parser = yes_or_no())]
+        verified: bool,
     },
     /// Add a model to the playground, or remove it
     #[command(after_help = "Examples:\n  inferstore admin model playground edge-map yes")]
@@ -333,27 +331,18 @@ enum Model {
         /// The model
         model: String,
         /// The new state
-        #[arg(value_parser = YES_OR_NO)]
-        playground: String,
+        #[arg(action = ArgAction::Set, value_parser = yes_or_no())]
+        playground: bool,
     },
     /// Let tasks of a model wait: they are still created, and the model counts as not served
     #[command(after_help = "Examples:\n  inferstore admin model pause edge-map")]
-    Pause {
-        /// The model
-        model: String,
-    },
+    Pause(OneModel),
     /// Run tasks of a model that was paused or retired
     #[command(after_help = "Examples:\n  inferstore admin model resume edge-map")]
-    Resume {
-        /// The model
-        model: String,
-    },
+    Resume(OneModel),
     /// Refuse new tasks of a model, and cancel the queued ones
     #[command(after_help = "Examples:\n  inferstore admin model retire edge-map")]
-    Retire {
-        /// The model
-        model: String,
-    },
+    Retire(OneModel),
     /// Change the name, the description or the metadata of a model
     ///
     /// A node that starts again keeps these changes, until its model.json changes the same field.
@@ -447,6 +436,13 @@ enum File {
     },
 }
 
+/// One task.
+#[derive(Debug, Args)]
+struct OneTask {
+    /// The task
+    task: String,
+}
+
 /// List, show, end and refund tasks
 #[derive(Debug, Subcommand)]
 enum Task {
@@ -466,16 +462,10 @@ enum Task {
     },
     /// Show a task with its inputs, its outputs and the node that ran it
     #[command(after_help = "Examples:\n  inferstore admin task show 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
-    Show {
-        /// The task
-        task: String,
-    },
+    Show(OneTask),
     /// Cancel a queued task; its price is given back
     #[command(after_help = "Examples:\n  inferstore admin task cancel 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
-    Cancel {
-        /// The task
-        task: String,
-    },
+    Cancel(OneTask),
     /// Fail a running task; its price is given back, and a result of its node is refused
     #[command(
         after_help = "Examples:\n  inferstore admin task fail 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11 --message stopped"
@@ -489,30 +479,23 @@ enum Task {
     },
     /// Take a running task from its node, for any node to run it anew
     #[command(after_help = "Examples:\n  inferstore admin task requeue 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
-    Requeue {
-        /// The task
-        task: String,
-    },
+    Requeue(OneTask),
     /// Return what a successful task has cost, from the earnings of the publisher; once
     #[command(after_help = "Examples:\n  inferstore admin task refund 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
-    Refund {
-        /// The task
-        task: String,
-    },
+    Refund(OneTask),
 }
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let folder = session.environment.folder.join(&arguments.data_dir);
+    let folder = session.here(&arguments.data_dir);
     match &arguments.command {
         Command::Export(command) => return transfer::export(command, folder, &session).await,
         Command::Import(command) => return transfer::import(command, folder, &session).await,
         _ => {}
     }
     let mut admin = AdminClient::open(&folder).await.map_err(|error| {
-        let hint = if error.is_folder_taken() {
-            "the service has no admin socket, or is starting: try again, or stop it"
-        } else {
-            error.hint().unwrap_or("correct what is named and try again")
+        let hint = match error.is_folder_taken() {
+            true => "the service has no admin socket, or is starting: try again, or stop it",
+            false => error.hint().unwrap_or("correct what is named and try again"),
         };
         Failure::new(exit::FAILED, error.to_string()).with_hint(hint)
     })?;
@@ -524,10 +507,9 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         let code = if error.is_refused() { exit::INPUT } else { exit::FAILED };
-        let hint = if error.is_outcome_unknown() {
-            "it may have been done all the same: list what it changes before you try again"
-        } else {
-            "nothing was changed; correct what is named and try again"
+        let hint = match error.is_outcome_unknown() {
+            true => "it may have been done all the same: list what it changes before you try again",
+            false => "nothing was changed; correct what is named and try again",
         };
         Self::new(code, error.to_string()).with_hint(hint)
     }

@@ -1,6 +1,6 @@
 //! `inferstore alias`: commands with names of the user's own, in the file of profiles.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use inferstore_profiles::Profiles;
 use serde_json::json;
 
@@ -18,63 +18,47 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  inferstore alias set clear run haze-removal -o out/ -j 8\n  inferstore alias list"
     )]
-    Set(SetArguments),
+    Set {
+        /// The name
+        name: String,
+        /// The command with its first options and arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        words: Vec<String>,
+    },
     /// List the aliases
     #[command(visible_alias = "ls", after_help = "Examples:\n  inferstore alias list")]
     List,
     /// Remove an alias
     #[command(visible_alias = "rm", after_help = "Examples:\n  inferstore alias remove clear")]
-    Remove(OneAlias),
-}
-
-/// An alias, and the words that it stands for.
-#[derive(Debug, Args)]
-pub(crate) struct SetArguments {
-    /// The name
-    name: String,
-    /// The command with its first options and arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    words: Vec<String>,
-}
-
-/// One alias.
-#[derive(Debug, Args)]
-pub(crate) struct OneAlias {
-    /// The name
-    name: String,
+    Remove {
+        /// The name
+        name: String,
+    },
 }
 
 pub(crate) fn execute(command: Command, root: &clap::Command, session: &Session) -> Result {
-    let path = profiles::path(&session.environment)?;
-    let _lock = Profiles::lock(&path);
-    let mut profiles = Profiles::read(&path)?;
     match command {
-        Command::List => return list(&profiles, session),
-        Command::Set(SetArguments { name, words }) => {
+        Command::List => list(&profiles::read(&session.environment)?, session),
+        Command::Set { name, words } => profiles::change(&session.environment, |profiles| {
             check(&name, &words, root)?;
-            session.output.note(format!("inferstore {name} is short for: inferstore {}", words.join(" ")));
+            session.note(format!("inferstore {name} is short for: inferstore {}", words.join(" ")));
             profiles.aliases.insert(name, words);
-        }
-        Command::Remove(OneAlias { name }) => {
-            if profiles.aliases.remove(&name).is_none() {
-                let suggestion = did_you_mean(&name, profiles.aliases.keys().map(String::as_str));
-                return Err(Failure::usage(format!("there is no alias {name:?}"))
-                    .with_hint(format!("{suggestion}`inferstore alias list` lists them")));
-            }
-        }
+            Ok(())
+        }),
+        Command::Remove { name } => profiles::change(&session.environment, |profiles| {
+            let suggestion = did_you_mean(&name, profiles.aliases.keys().map(String::as_str));
+            let hint = format!("{suggestion}`inferstore alias list` lists them");
+            let unknown = || Failure::usage(format!("there is no alias {name:?}")).with_hint(hint);
+            profiles.aliases.remove(&name).map(drop).ok_or_else(unknown)
+        }),
     }
-    Ok(profiles.write(&path)?)
 }
 
 /// Fails when the name is that of a command, or the words are no command.
 fn check(name: &str, words: &[String], root: &clap::Command) -> Result {
     let is_command = |word: &str| root.find_subcommand(word).is_some();
-    if name.is_empty()
-        || name.starts_with('-')
-        || name.contains(char::is_whitespace)
-        || is_command(name)
-        || name == "help"
-    {
+    let is_word = !name.is_empty() && !name.starts_with('-') && !name.contains(char::is_whitespace);
+    if !is_word || is_command(name) || name == "help" {
         return Err(Failure::usage(format!("{name:?} cannot be the name of an alias"))
             .with_hint("choose one word that is no command of inferstore"));
     }
@@ -95,7 +79,7 @@ fn list(profiles: &Profiles, session: &Session) -> Result {
         records.push(json!({ "alias": name, "command": words }).to_string());
     }
     if records.is_empty() {
-        session.output.note("there are no aliases; `inferstore alias set NAME COMMAND` stores one");
+        session.note("there are no aliases; `inferstore alias set NAME COMMAND` stores one");
         table = Table::default();
     }
     session.output.report(&Report::of_list(table, records, profiles.aliases.keys().cloned().collect()))
@@ -103,5 +87,5 @@ fn list(profiles: &Profiles, session: &Session) -> Result {
 
 /// Returns the words that an alias stands for.
 pub(crate) fn words_of(name: &str, environment: &Environment) -> Option<Vec<String>> {
-    Profiles::read(&profiles::path(environment).ok()?).ok()?.aliases.remove(name)
+    profiles::read(environment).ok()?.aliases.remove(name)
 }

@@ -42,17 +42,12 @@ Examples:
   inferstore api DELETE /api-key/storage/store/url --body @file.json";
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let Arguments { words, body, fields, paginate } = arguments;
-    let (method, path) = match &words[..] {
-        [method, path] => {
-            let method = values::method(method).map_err(|problem| {
-                Failure::usage(problem).with_hint("such as: inferstore api GET /api-key/balance")
-            })?;
-            (Some(method), path.clone())
-        }
-        [path, ..] => (None, path.clone()),
-        [] => (None, String::new()),
-    };
+    let Arguments { mut words, body, fields, paginate } = arguments;
+    let path = words.pop().unwrap_or_default();
+    let method = words.pop().map(|method| values::method(&method)).transpose();
+    let method = method.map_err(|problem| {
+        Failure::usage(problem).with_hint("such as: inferstore api GET /api-key/balance")
+    })?;
     let path = if path.starts_with('/') { path } else { format!("/{path}") };
     if path.contains("://") {
         return Err(Failure::usage(format!("{path:?} is no path"))
@@ -86,12 +81,9 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
             let context = error.context();
             let body = context.and_then(|context| context.excerpt.as_deref());
             let _ = body.map(|body| session.output.data(body));
-            let is_other_method = context.and_then(|context| context.status) == Some(405);
-            let failure = Failure::from(error);
-            if is_guessed && is_other_method {
-                return failure.with_hint("fields make it a POST; for a query: inferstore api GET PATH -f …");
-            }
-            failure
+            let is_other_method = is_guessed && context.and_then(|context| context.status) == Some(405);
+            let hint = "fields make it a POST; for a query: inferstore api GET PATH -f …";
+            Failure::from(error).or_hint(is_other_method.then_some(hint))
         })?;
         session.output.response(response.trim_end(), request.method == Method::GET)?;
         if !paginate || !page.advance(&response) {
@@ -113,26 +105,21 @@ impl Request {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let in_query = query.split('&').filter_map(|pair| pair.split_once('='));
         let given = self.fields.iter().map(|(field, _)| field.as_str());
-        in_query.map(|(field, _)| field).chain(given).any(|field| field == name) || self.body_has(name)
-    }
-
-    fn body_has(&self, name: &str) -> bool {
-        let body =
-            self.body.as_ref().and_then(|body| serde_json::from_str::<Map<String, Value>>(body.get()).ok());
-        body.is_some_and(|body| body.contains_key(name))
+        let body = self.body.as_ref().and_then(|body| body.get().parse::<Value>().ok());
+        let is_in_body = body.is_some_and(|body| body.get(name).is_some());
+        is_in_body || in_query.map(|(field, _)| field).chain(given).any(|field| field == name)
     }
 
     /// The path and the body of a page.
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();
         if let Some(page) = page {
-            let paging = if self.path.contains("/storage/upload/") {
-                [("page", page.number + 1), ("pageSize", u64::from(MAX_PAGE))]
-            } else {
-                [("offset", page.records), ("limit", u64::from(MAX_PAGE))]
+            let paging = match self.path.contains("/storage/upload/") {
+                true => [("page", page.number + 1), ("pageSize", MAX_PAGE.into())],
+                false => [("offset", page.records), ("limit", MAX_PAGE.into())],
             };
-            let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !self.has_field(name)).collect();
-            fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));
+            let paging = paging.into_iter().filter(|(name, _)| !self.has_field(name));
+            fields.extend(paging.map(|(name, value)| (name.to_owned(), value.to_string())));
         }
         if fields.is_empty() {
             return Ok((self.path.clone(), self.body.clone()));
@@ -177,10 +164,8 @@ impl Page {
 }
 
 fn read_body(given: &str, session: &mut Session) -> Result<Box<RawValue>> {
-    let text = match given.strip_prefix('@') {
-        None => given.to_owned(),
-        Some(path) => text_of(path, session)?,
-    };
+    let file = given.strip_prefix('@').map(|path| text_of(path, session));
+    let text = file.unwrap_or_else(|| Ok(given.to_owned()))?;
     serde_json::from_str(&text).map_err(|error| not_read(format!("the body is not JSON: {error}")))
 }
 
@@ -191,7 +176,7 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
             let mut text = String::new();
             session.environment.stdin.read_to_string(&mut text).map(|_| text)
         }
-        path => std::fs::read_to_string(session.environment.folder.join(path)),
+        path => std::fs::read_to_string(session.here(path)),
     };
     read.map_err(|error| {
         let failure = not_read(format!("{} cannot be read: {error}", place_of(path)));
@@ -205,10 +190,8 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
 /// The content of standard input.
 pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
     let mut content = Vec::new();
-    let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
-    stdin
-        .read_to_end(&mut content)
-        .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
+    let read = (&mut session.environment.stdin).take(MAX_STDIN + 1).read_to_end(&mut content);
+    read.map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
     if content.len() as u64 > MAX_STDIN {
         return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
     }

@@ -1,6 +1,5 @@
 //! `inferstore balance`.
 
-use clap::Args;
 use inferstore::{Decimal, types};
 
 use crate::failure::Result;
@@ -9,17 +8,12 @@ use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::Table;
 
-/// Show the balance of the account
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {}
-
-const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   inferstore balance
   inferstore balance --format quiet   # the available balance alone";
 
-pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
+pub(crate) async fn execute(session: &Session) -> Result {
     let (balance, json) = with_json(session.client()?.balance()).await?;
     let shown = |amount: &Option<Decimal>| amount.as_ref().map(ToString::to_string);
     let table = Table::of_fields([

@@ -30,7 +30,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let mut signals = Signals::new()?;
     let console = start(&arguments, session.client()?, &session).await?;
     session.output.data(console.url())?;
-    session.output.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
+    session.note("open this address in a browser; it holds a token; Ctrl-C ends the console");
     signals.next().await;
     Ok(())
 }
@@ -38,7 +38,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 /// Starts a console for the service of a client.
 pub(crate) async fn start(arguments: &Arguments, client: Client, session: &Session) -> Result<Console> {
     if !arguments.host.is_loopback() {
-        session.output.note("warning: the console speaks plain HTTP: its token is readable on the way");
+        session.note("warning: the console speaks plain HTTP: its token is readable on the way");
     }
     let address = SocketAddr::new(arguments.host, arguments.port);
     Console::start(client, address, PollInterval::Adaptive)
@@ -61,16 +61,13 @@ impl<'a> Beside<'a> {
         address: SocketAddr,
     ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut added_key = None;
-        let key = match service.api_key() {
-            Some(key) => key.to_owned(),
-            None => {
-                let accounts = service.accounts().await?;
-                // The first account is the operator's, and the second one the one that `serve` creates.
-                let account = accounts.get(1).ok_or("there is no account")?;
-                let key = service.add_key(&account.username).await?;
-                added_key.insert(key).clone()
-            }
-        };
+        if service.api_key().is_none() {
+            let accounts = service.accounts().await?;
+            // The first account is the operator's, and the second one the one that `serve` creates.
+            let account = accounts.get(1).ok_or("there is no account")?;
+            added_key = Some(service.add_key(&account.username).await?);
+        }
+        let key = service.api_key().or(added_key.as_deref()).unwrap_or_default().to_owned();
         match console_of(service, key, address).await {
             Ok(console) => Ok(Self { service, console, added_key }),
             Err(error) => {

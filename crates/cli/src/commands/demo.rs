@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use inferstore::{Client, File, Inputs, Outcome, RunEvent};
+use inferstore::{Client, File, Inputs, Outcome};
 use inferstore_console::LOCAL_POLL;
 use inferstore_service::{Config, Service};
 use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
+use super::outcome::text;
 use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -52,7 +53,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
         }
         () = signals.next() => return Err(interrupted()),
     };
-    let demo = async { Demo::new(&service, &arguments.out, &session)?.run().await };
+    let demo = async { Demo::new(&service, &arguments.out, &session)?.run(&service).await };
     let mut done = tokio::select! {
         done = demo => done,
         () = signals.next() => Err(interrupted()),
@@ -73,9 +74,8 @@ fn interrupted() -> Failure {
 async fn look_at(service: &Service, session: &Session, signals: &mut Signals) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
     let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;
-    session
-        .output
-        .data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {}", beside.console.url()))?;
+    let url = beside.console.url();
+    session.output.data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {url}"))?;
     signals.next().await;
     beside.end().await;
     Ok(())
@@ -85,18 +85,15 @@ struct Demo<'a> {
     client: Client,
     out: &'a Path,
     session: &'a Session,
-    base_url: &'a str,
-    storage_url: &'a str,
 }
 
 impl<'a> Demo<'a> {
-    fn new(service: &'a Service, out: &'a Path, session: &'a Session) -> Result<Self> {
+    fn new(service: &Service, out: &'a Path, session: &'a Session) -> Result<Self> {
         let key = service.api_key().unwrap_or_default();
         let client = session.client_of(service.base_url(), key)?;
-        let at = session.environment.folder.join(out);
-        std::fs::create_dir_all(&at)
-            .map_err(|error| Failure::local_failure(format!("{} cannot be made", out.display()), error))?;
-        Ok(Self { client, out, session, base_url: service.base_url(), storage_url: service.storage_url() })
+        let at = session.here(out);
+        std::fs::create_dir_all(&at).map_err(Failure::of_path(out, "cannot be made"))?;
+        Ok(Self { client, out, session })
     }
 
     fn output(&self) -> &Output {
@@ -116,10 +113,10 @@ impl<'a> Demo<'a> {
         self.say(format!("\n{}", self.output().emphasized(text)))
     }
 
-    async fn run(self) -> Result {
+    async fn run(self, service: &Service) -> Result {
         self.say(self.output().emphasized("The service runs in this process"))?;
-        self.say(format!("  API             {}", self.base_url))?;
-        self.say(format!("  object storage  {}", self.storage_url))?;
+        self.say(format!("  API             {}", service.base_url()))?;
+        self.say(format!("  object storage  {}", service.storage_url()))?;
         let before = self.balance().await?;
 
         self.title("Uploads, straight to object storage")?;
@@ -167,26 +164,21 @@ impl<'a> Demo<'a> {
 
     async fn balance(&self) -> Result<String> {
         let balance = self.client.balance().await?;
-        let shown = |amount: Option<inferstore::Decimal>| {
-            amount.map_or_else(String::new, |amount| amount.to_string())
-        };
-        Ok(format!("{} and {} free credits", shown(balance.balance), shown(balance.free_balance)))
+        let [held, free] = [balance.balance, balance.free_balance].map(Option::unwrap_or_default);
+        Ok(format!("{held} and {free} free credits"))
     }
 
     /// Stores a picture beside the outputs and uploads it. A file of another content is not replaced.
     async fn upload(&self, label: &str, content: Vec<u8>, how: &str) -> Result<String> {
         let path = self.out.join(label);
-        let at = self.session.environment.folder.join(&path);
+        let at = self.session.here(&path);
         if std::fs::read(&at).is_ok_and(|present| present != content) {
             let headline = format!("{} exists already, and is no picture of the demo", path.display());
             return Err(Failure::new(exit::INPUT, headline).with_hint("--out names another folder"));
         }
-        std::fs::write(at, &content).map_err(|error| {
-            Failure::local_failure(format!("{} cannot be written", path.display()), error)
-        })?;
-        let file = File::bytes(label, content);
+        std::fs::write(at, &content).map_err(Failure::of_path(&path, "cannot be written"))?;
         let mut progress = Progress::new(self.output());
-        let upload = self.client.folder("samples").upload(file).events();
+        let upload = self.client.folder("samples").upload(File::bytes(label, content)).events();
         let uploaded = watch(upload, |event| progress.upload(label, event)).await?;
         progress.end();
         self.say(format!("  {:<14} {:>9}  {how}", uploaded.name, size(uploaded.size)))?;
@@ -197,12 +189,7 @@ impl<'a> Demo<'a> {
         let mut progress = Progress::new(self.output());
         progress.state(model, "beginning");
         let run = self.client.model(model).run(inputs).poll(LOCAL_POLL).events();
-        let show = |event: &_| {
-            if let RunEvent::Status(status) = event {
-                progress.state(model, status.as_str());
-            }
-        };
-        Ok(watch(run, show).await?)
+        Ok(watch(run, |event| progress.status(model, event)).await?)
     }
 
     /// Downloads what came out, and returns where each output is, or what it is. An output that another demo has stored
@@ -210,12 +197,11 @@ impl<'a> Demo<'a> {
     async fn save_outputs(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
         let mut kept = Vec::new();
         for (name, value) in outcome.output.as_object().into_iter().flatten() {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let Ok(download) = outcome.download(name) else {
-                kept.push((name.clone(), text));
+                kept.push((name.clone(), text(value)));
                 continue;
             };
-            let folder = self.session.environment.folder.join(self.out);
+            let folder = self.session.here(self.out);
             let stem = format!("{model}-{name}");
             let mut path = download.to_dir(&folder, &stem).await?.path;
             let plain = folder.join(stem).with_extension(path.extension().unwrap_or_default());

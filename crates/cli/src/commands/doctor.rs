@@ -54,13 +54,11 @@ impl Checks {
         match result {
             Ok((value, detail)) => {
                 self.done.push((name, detail));
-                Some(value)
+                return Some(value);
             }
-            Err(failure) => {
-                self.failed = Some((name, failure));
-                None
-            }
+            Err(failure) => self.failed = Some((name, failure)),
         }
+        None
     }
 }
 
@@ -97,12 +95,9 @@ pub(crate) async fn execute(arguments: &Arguments, session: &Session) -> Result 
 
 async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> Option<()> {
     let target = session.target().map(|target| {
-        let mut detail = format!(
-            "{} (from {}), the key from {}",
-            redact_url(&target.base_url.value),
-            target.base_url.source,
-            target.api_key.source
-        );
+        let (url, sources) = (redact_url(&target.base_url.value), [&target.base_url, &target.api_key]);
+        let [url_source, key_source] = sources.map(|setting| &setting.source);
+        let mut detail = format!("{url} (from {url_source}), the key from {key_source}");
         let (cacert, proxy) = session.cacert_and_proxy(&target.base_url.value);
         detail.extend(cacert.map(|path| format!(", with the certificates in {}", path.display())));
         detail.extend(proxy.map(|proxy| format!(", through the proxy {}", redact_url(&proxy))));
@@ -114,10 +109,7 @@ async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> O
     match session.proxy_to(client.base_url()) {
         // The proxy resolves the name of the service.
         Some(proxy) => {
-            let proxied = async {
-                let (place, _) = resolve(&proxy).await?;
-                connect(&place).await
-            };
+            let proxied = async { connect(&resolve(&proxy).await?.0).await };
             let hint = "check --proxy, the profile, and HTTPS_PROXY, HTTP_PROXY and ALL_PROXY";
             checks.note("proxy", proxied.await.map_err(|failure| failure.about("proxy").with_hint(hint)))?;
         }
@@ -138,10 +130,8 @@ async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> O
         return None;
     }
     if arguments.api {
-        let survey = survey(&client).await.map(|survey| {
-            let findings = survey.findings().to_vec();
-            (findings, surveyed(&survey))
-        });
+        let survey = survey(&client).await;
+        let survey = survey.map(|survey| (survey.findings().to_vec(), surveyed(&survey)));
         checks.findings = checks.note(DOCUMENT, survey)?;
     }
     if let Some(error) = decode_error {
@@ -170,9 +160,9 @@ async fn resolve(url: &str) -> Result<(String, String)> {
 
 async fn connect(place: &str) -> Result<((), String)> {
     let failed = |problem: &str| {
-        Failure::new(exit::NOT_REACHED, format!("{place} is not reached: {problem}")).with_hint(
-            "is the service running? `inferstore serve` runs one here; else look at firewalls and proxies",
-        )
+        let hint =
+            "is the service running? `inferstore serve` runs one here; else look at firewalls and proxies";
+        Failure::new(exit::NOT_REACHED, format!("{place} is not reached: {problem}")).with_hint(hint)
     };
     match timeout(CONNECT_TIMEOUT, TcpStream::connect(place)).await {
         Ok(Ok(_)) => Ok(((), format!("{place} accepts connections"))),
@@ -200,13 +190,9 @@ fn tls(base_url: &str, error: Option<&Error>) -> Result<((), String)> {
 }
 
 fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
-    match error {
-        None => {
-            let elapsed = started.elapsed().unwrap_or_default().as_millis();
-            Ok(((), format!("it responds within {elapsed} ms, and accepts the key")))
-        }
-        Some(error) => Err(error.into()),
-    }
+    let elapsed = started.elapsed().unwrap_or_default().as_millis();
+    let detail = format!("it responds within {elapsed} ms, and accepts the key");
+    error.map_or(Ok(((), detail)), |error| Err(error.into()))
 }
 
 /// Sends the calls of a survey.
@@ -262,22 +248,21 @@ async fn clock(client: &Client) -> Result<((), String)> {
 /// Checks that object storage responds, at the address that uploads get.
 async fn storage(client: &Client) -> Result<((), String)> {
     let request = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-doctor.txt", 1);
-    let failed = |problem: String| {
-        Failure::new(exit::NOT_REACHED, format!("object storage is not reached: {problem}")).with_hint(
-            "it has an address of its own: can this machine reach it? `serve --storage-url` sets it",
-        )
+    let failed = |problem: &str| {
+        let hint = "it has an address of its own: can this machine reach it? `serve --storage-url` sets it";
+        Failure::new(exit::NOT_REACHED, format!("object storage is not reached: {problem}")).with_hint(hint)
     };
     let body = serde_json::value::to_raw_value(&request)
         .map_err(|error| Failure::local_failure("the request cannot be written", error))?;
     let path = "/api-key/storage/upload/create-presigned-url";
     let response = client.request(Method::POST, path, Some(body)).await?;
-    let response: Value = serde_json::from_str(&response).unwrap_or_default();
+    let response: Value = response.parse().unwrap_or_default();
     let url = response["data"]["download_url"].as_str().unwrap_or_default();
     let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     // Nothing is stored under that name, and any response shows that the way there works.
     match client.download(url).limits(|limits| limits.deadline = Some(CONNECT_TIMEOUT)).bytes().await {
-        Err(Error::File(error)) if error.status.is_none() => Err(failed(error.message.clone())),
-        Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds".to_owned())),
+        Err(Error::File(error)) if error.status.is_none() => Err(failed(&error.message)),
+        Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds")),
         _ => Ok(((), format!("{host} responds"))),
     }
 }

@@ -12,13 +12,13 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::StorageStatistics;
 use inferstore::{Client, DownloadedFile};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outputs::{exists, is_folder, is_special, make_folder, save_to, to_stdout};
 use super::signals::interruptible;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
-use crate::progress::SharedProgress;
+use crate::progress::{Progress, SharedProgress};
 use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
@@ -52,17 +52,6 @@ pub(crate) enum Command {
     Sync(sync::SyncArguments),
 }
 
-/// The stored files of a command.
-#[derive(Debug, Args)]
-pub(crate) struct Selected {
-    /// URLs, keys of stored files such as samples/a.png, or patterns such as 'samples/*.png'
-    #[arg(required = true, value_name = "URL|KEY|PATTERN")]
-    files: Vec<String>,
-    /// Take all files whose keys begin so, such as samples or samples/2026-
-    #[arg(short, long)]
-    recursive: bool,
-}
-
 /// Download a URL, such as an output of a model, or stored files
 #[derive(Debug, Args)]
 #[command(
@@ -92,8 +81,12 @@ pub(crate) struct DownloadArguments {
     after_help = "Examples:\n  inferstore files delete URL\n  inferstore files delete samples/a.png samples/b.png\n  inferstore files delete 'samples/*.png' --dry-run\n  inferstore files delete -r samples --yes"
 )]
 pub(crate) struct DeleteArguments {
-    #[command(flatten)]
-    selected: Selected,
+    /// URLs, keys of stored files such as samples/a.png, or patterns such as 'samples/*.png'
+    #[arg(required = true, value_name = "URL|KEY|PATTERN")]
+    files: Vec<String>,
+    /// Take all files whose keys begin so, such as samples or samples/2026-
+    #[arg(short, long)]
+    recursive: bool,
     /// Delete without asking; required where standard input is no terminal
     #[arg(short, long)]
     yes: bool,
@@ -117,31 +110,33 @@ pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     }
 }
 
+/// The transfers of a command, of which `jobs` run at the same time.
+struct Transfers<'a> {
+    client: &'a Client,
+    session: &'a Session,
+    jobs: u16,
+}
+
 async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
-    let DeleteArguments { selected: Selected { files, recursive }, yes, dry_run, jobs } = arguments;
+    let DeleteArguments { files, recursive, yes, dry_run, jobs } = arguments;
     let stored = list::select(&files, recursive, client).await?;
     if dry_run {
-        session.output.note("nothing was deleted");
+        session.note("nothing was deleted");
         return report_names(&stored, session);
     }
     if !yes {
-        let question = match &stored[..] {
-            [_] => "delete this file? [y/N] ".to_owned(),
-            several => format!("delete these {} files? [y/N] ", several.len()),
-        };
-        for file in &stored {
-            session.output.error_line(file.name());
-        }
-        let response = session.ask(&question)?.unwrap_or_default().to_lowercase();
+        stored.iter().for_each(|file| session.output.error_line(file.name()));
+        let which = if stored.len() == 1 { "this file" } else { &format!("these {} files", stored.len()) };
+        let response = session.ask(&format!("delete {which}? [y/N] "))?.unwrap_or_default().to_lowercase();
         if !matches!(response.as_str(), "y" | "yes") {
             return Err(Failure::usage("nothing was deleted").with_hint("--yes deletes without asking"));
         }
     }
-    let (deleted, failures) = delete_all(stored, jobs, client).await;
+    let (deleted, failures) = Transfers { client, session, jobs }.delete_all(stored).await;
     match deleted.len() {
         0 => {}
-        1 => session.output.note("the file is deleted"),
-        count => session.output.note(format!("{count} files are deleted")),
+        1 => session.note("the file is deleted"),
+        count => session.note(format!("{count} files are deleted")),
     }
     session.output.report_done(&Report { quiet: deleted, ..Report::default() })?;
     session.output.failures(failures)
@@ -158,29 +153,66 @@ fn report_names(stored: &[Stored], session: &Session) -> Result {
     session.output.report(&Report::of_list(table, records.collect(), quiet))
 }
 
-/// Returns what succeeds and what fails, in order. `jobs` run at the same time, and one that fails stops no other.
-async fn run_all<T>(
-    calls: impl Iterator<Item = impl Future<Output = Result<T>>>,
-    jobs: u16,
-) -> (Vec<T>, Vec<Failure>) {
-    let mut calls = stream::iter(calls).buffered(usize::from(jobs));
-    let (mut done, mut failures) = (Vec::new(), Vec::new());
-    while let Some(ended) = calls.next().await {
-        match ended {
+impl Transfers<'_> {
+    /// Returns what succeeds and what fails, in order. One that fails stops no other.
+    async fn run_all<T>(
+        &self,
+        calls: impl Iterator<Item = impl Future<Output = Result<T>>>,
+    ) -> (Vec<T>, Vec<Failure>) {
+        let ended: Vec<_> = stream::iter(calls).buffered(usize::from(self.jobs)).collect().await;
+        let (mut done, mut failures) = (Vec::new(), Vec::new());
+        ended.into_iter().for_each(|ended| match ended {
             Ok(value) => done.push(value),
             Err(failure) => failures.push(failure),
-        }
+        });
+        (done, failures)
     }
-    (done, failures)
-}
 
-/// Deletes files, several at the same time, and returns the URLs of those that are deleted.
-async fn delete_all(stored: Vec<Stored>, jobs: u16, client: &Client) -> (Vec<String>, Vec<Failure>) {
-    let deletes = stored.into_iter().map(|file| async move {
-        let deleted = client.delete_file(file.url.as_str()).await;
-        deleted.map(|()| file.url.clone()).map_err(|error| Failure::from(error).about(file.name()))
-    });
-    run_all(deletes, jobs).await
+    /// Deletes files, and returns the URLs of those that are deleted.
+    async fn delete_all(&self, stored: Vec<Stored>) -> (Vec<String>, Vec<Failure>) {
+        let deletes = stored.into_iter().map(|file| async move {
+            let deleted = self.client.delete_file(file.url.as_str()).await;
+            deleted.map(|()| file.url.clone()).map_err(|error| Failure::from(error).about(file.name()))
+        });
+        self.run_all(deletes).await
+    }
+
+    /// Downloads a URL to a path.
+    async fn download(
+        &self,
+        url: &str,
+        path: &Path,
+        overwrite: bool,
+        progress: &SharedProgress,
+    ) -> Result<DownloadedFile> {
+        let path_here = self.session.here(path);
+        let name = path.display().to_string();
+        if !overwrite && path_here.is_file() {
+            return Err(exists(&name));
+        }
+        if !is_special(&path_here) {
+            make_folder(path_here.parent().unwrap_or(Path::new("")))?;
+        }
+        let download = self.client.download(url).limits(|limits| limits.overwrite = overwrite);
+        let saved = save_to(download, &path_here, |event| progress.lock().download(&name, event));
+        let saved = interruptible(saved).await;
+        progress.lock().done(&name, saved.is_ok().then_some("downloaded"));
+        saved
+    }
+
+    /// Downloads stored files to these paths.
+    async fn download_all(
+        &self,
+        downloads: Vec<(PathBuf, Stored)>,
+        overwrite: bool,
+    ) -> (Vec<(PathBuf, DownloadedFile)>, Vec<Failure>) {
+        let progress = &Progress::shared(&self.session.output);
+        let downloads = downloads.into_iter().map(|(path, file)| async move {
+            let downloaded = self.download(&file.url, &path, overwrite, progress).await;
+            downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
+        });
+        self.run_all(downloads).await
+    }
 }
 
 async fn stats(client: &Client, session: &Session) -> Result {
@@ -194,34 +226,31 @@ async fn stats(client: &Client, session: &Session) -> Result {
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { file, path, recursive, overwrite, jobs } = arguments;
+    let transfers = Transfers { client, session, jobs };
     let stored = list::select(std::slice::from_ref(&file), recursive, client).await?;
     let is_stdout = path.as_deref() == Some(Path::new("-"));
     if is_stdout && let [_, _, ..] = &stored[..] {
-        return Err(Failure::usage(format!(
-            "standard output takes one file, and {file} is {}",
-            stored.len()
-        ))
-        .with_hint("give a folder for them"));
+        let headline = format!("standard output takes one file, and {file} is {}", stored.len());
+        return Err(Failure::usage(headline).with_hint("give a folder for them"));
     }
     // A key may have the characters of a pattern.
     let is_one =
         matches!(&stored[..], [one] if !recursive && one.key.as_ref().is_none_or(|key| *key == file));
     if !is_one && !is_stdout {
         let folder = path.unwrap_or_default();
-        if !is_folder(&folder.to_string_lossy(), &session.environment.folder.join(&folder)) {
+        if !is_folder(&folder.to_string_lossy(), &session.here(&folder)) {
             return Err(Failure::usage(format!("{} is no folder", folder.display()))
                 .with_hint(format!("write {}/ for a folder of that name", folder.display())));
         }
-        make_folder(&session.environment.folder.join(&folder))?;
+        make_folder(&session.here(&folder))?;
         let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
-        let (saved, failures) = download_all(downloads, overwrite, jobs, client, session).await;
+        let (saved, failures) = transfers.download_all(downloads, overwrite).await;
         session.output.report_done(&report(&saved))?;
         return session.output.failures(failures);
     }
     let Some(file) = stored.into_iter().next() else { return Ok(()) };
     if is_stdout {
-        let download = client.download(file.url.as_str());
-        return to_stdout(download, session).await;
+        return to_stdout(client.download(file.url.as_str()), session).await;
     }
     let name = local_name(&file);
     let folder = &session.environment.folder;
@@ -232,72 +261,30 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         Some(path) => path,
         None => PathBuf::from(&name),
     };
-    let progress = SharedProgress::new(&session.output);
-    let downloaded = download_one(&file.url, &path, overwrite, &progress, client, session).await?;
-    let [(shown, record)] = &saved_records(&[(path, downloaded.clone())])[..] else { return Ok(()) };
+    let progress = Progress::shared(&session.output);
+    let saved = transfers.download(&file.url, &path, overwrite, &progress).await?;
+    let record = record(&path, &saved);
+    let path = path.display().to_string();
     let table = Table::of_fields([
-        ("path", Some(shown.clone())),
-        ("type", downloaded.mime.clone()),
-        ("size", Some(size(downloaded.size))),
+        ("path", Some(path.clone())),
+        ("type", saved.mime),
+        ("size", Some(size(saved.size))),
     ]);
-    session.output.report_done(&Report::of_one(table, record, shown))
+    session.output.report_done(&Report::of_one(table, record, path))
 }
 
-/// Downloads a URL to a path.
-async fn download_one(
-    url: &str,
-    path: &Path,
-    overwrite: bool,
-    progress: &SharedProgress,
-    client: &Client,
-    session: &Session,
-) -> Result<DownloadedFile> {
-    let path_here = session.environment.folder.join(path);
-    let name = path.display().to_string();
-    if !overwrite && path_here.is_file() {
-        return Err(exists(&name));
-    }
-    if !is_special(&path_here) {
-        make_folder(path_here.parent().unwrap_or(Path::new("")))?;
-    }
-    let download = client.download(url).limits(|limits| limits.overwrite = overwrite);
-    let saved = save_to(download, &path_here, |event| progress.lock().download(&name, event));
-    let saved = interruptible(saved).await;
-    progress.lock().done(&name, saved.is_ok().then_some("downloaded"));
-    saved
-}
-
-/// Downloads stored files to these paths, several at the same time.
-async fn download_all(
-    downloads: Vec<(PathBuf, Stored)>,
-    overwrite: bool,
-    jobs: u16,
-    client: &Client,
-    session: &Session,
-) -> (Vec<(PathBuf, DownloadedFile)>, Vec<Failure>) {
-    let progress = &SharedProgress::new(&session.output);
-    let downloads = downloads.into_iter().map(|(path, file)| async move {
-        let downloaded = download_one(&file.url, &path, overwrite, progress, client, session).await;
-        downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
-    });
-    run_all(downloads, jobs).await
-}
-
-/// The path and the record of each file.
-fn saved_records(saved: &[(PathBuf, DownloadedFile)]) -> Vec<(String, String)> {
-    let record = |(path, file): &(PathBuf, DownloadedFile)| {
-        let path = path.display().to_string();
-        let record = json!({"path": path, "mime": file.mime, "size": file.size}).to_string();
-        (path, record)
-    };
-    saved.iter().map(record).collect()
+/// The record of a downloaded file.
+fn record(path: &Path, file: &DownloadedFile) -> Value {
+    json!({"path": path.display().to_string(), "mime": file.mime, "size": file.size})
 }
 
 fn report(saved: &[(PathBuf, DownloadedFile)]) -> Report {
-    let (quiet, records): (Vec<String>, Vec<String>) = saved_records(saved).into_iter().unzip();
     let mut table = Table::new([("PATH", Fit::Keep), ("SIZE", Fit::Drop(1))]);
-    for (path, file) in quiet.iter().zip(saved.iter().map(|(_, file)| file)) {
-        table.add([path.clone(), size(file.size)]);
+    let (mut records, mut quiet) = (Vec::new(), Vec::new());
+    for (path, file) in saved {
+        records.push(record(path, file).to_string());
+        quiet.push(path.display().to_string());
+        table.add([path.display().to_string(), size(file.size)]);
     }
     Report::of_list(table, records, quiet)
 }

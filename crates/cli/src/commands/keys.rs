@@ -1,6 +1,6 @@
 //! `inferstore keys`.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use inferstore::types::{CreatedKey, KeyId, KeyPage, KeyRecord, NewKeyRequest};
 use inferstore::{Client, Decimal, Error, Timestamp};
 
@@ -24,7 +24,21 @@ pub(crate) enum Command {
     )]
     List,
     /// Create a key, and print it; this is the one time it is shown
-    Create(NewKey),
+    #[command(after_help = EXAMPLES)]
+    Create {
+        /// The name, which no other valid key of the account has
+        #[arg(long, value_name = "TEXT")]
+        name: String,
+        /// The last day in UTC, or the time from which the key is refused; a key without it does not expire
+        #[arg(long, value_name = "DAY|TIME")]
+        expires: Option<String>,
+        /// Largest sum of the prices of the tasks that the key creates on a day of UTC
+        #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+        daily_limit: Option<Decimal>,
+        /// A model that the key creates tasks of; may be repeated. Any model without it
+        #[arg(long = "model", value_name = "MODEL", add = complete::models())]
+        models: Vec<String>,
+    },
     /// Revoke another key of the account, for good
     #[command(after_help = "Examples:\n  inferstore keys revoke q3v9k2m8x0ab")]
     Revoke {
@@ -32,24 +46,6 @@ pub(crate) enum Command {
         #[arg(value_name = "KEY", value_parser = identifier)]
         key: KeyId,
     },
-}
-
-/// Arguments of `keys create`
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct NewKey {
-    /// The name, which no other valid key of the account has
-    #[arg(long, value_name = "TEXT")]
-    name: String,
-    /// The last day in UTC, or the time from which the key is refused; a key without it does not expire
-    #[arg(long, value_name = "DAY|TIME")]
-    expires: Option<String>,
-    /// Largest sum of the prices of the tasks that the key creates on a day of UTC
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
-    daily_limit: Option<Decimal>,
-    /// A model that the key creates tasks of; may be repeated. Any model without it
-    #[arg(long = "model", value_name = "MODEL", add = complete::models())]
-    models: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -70,7 +66,7 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
             let (page, json) = with_json(client.keys().list()).await?;
             session.output.report(&list(&page, json))
         }
-        Command::Create(NewKey { name, expires, daily_limit, models }) => {
+        Command::Create { name, expires, daily_limit, models } => {
             let is_day = |text: &str| text.len() == 10;
             let end = |text: String| if is_day(&text) { format!("{text}T23:59:59Z") } else { text };
             let models: Vec<_> = models.into_iter().map(Into::into).collect();
@@ -91,12 +87,12 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
             if session.output.is_closed() {
                 return Err(Failure::new(exit::FAILED, "standard output is closed").with_hint(hint));
             }
-            session.output.note(format!("the key {id} is created; this is the one time it is shown"));
+            session.note(format!("the key {id} is created; this is the one time it is shown"));
             Ok(())
         }
         Command::Revoke { key } => {
             permitted(client.keys().revoke(key.clone()).await, &client).await?;
-            session.output.note(format!("the key {key} is revoked"));
+            session.note(format!("the key {key} is revoked"));
             let quiet = vec![key.to_string()];
             let json = serde_json::json!({ "revoked": key }).to_string();
             session.output.report_done(&Report { json, quiet, ..Report::default() })
@@ -140,10 +136,10 @@ fn list(page: &KeyPage, json: String) -> Report {
     for key in keys {
         let name = key.name.clone().unwrap_or_default();
         let models: Vec<_> = key.models.iter().flatten().map(ToString::to_string).collect();
+        let current = if key.is_current == Some(true) { " (this key)" } else { "" };
         table.add([
             key.id.to_string().into(),
-            if key.is_current == Some(true) { format!("{name} (this key)").trim().to_owned() } else { name }
-                .into(),
+            format!("{name}{current}").trim().into(),
             time::age(key.created_at.as_ref()),
             stamp(key.expires_at.as_ref()),
             key.daily_limit.as_ref().map(ToString::to_string).unwrap_or_default().into(),

@@ -42,11 +42,6 @@ Examples:
   inferstore login https://localhost:8443/api/v1 --cacert cert.pem
   inferstore login https://host.example/api/v1 < key.txt";
 
-/// Remove the profile in use, or the one that --profile names, with its key
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  inferstore logout\n  inferstore logout --profile staging")]
-pub(crate) struct LogoutArguments {}
-
 pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> Result {
     let path = profiles::path(&session.environment)?;
     let profiles = Profiles::read(&path)?;
@@ -57,10 +52,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     let of_flag = session.global.profile.is_some().then(|| stored.clone()).flatten();
     let flag = arguments.url.or_else(|| session.global.base_url.clone()).or(of_flag);
     let variable = session.environment.variable(BASE_URL_VARIABLE).map(str::to_owned);
-    let given = match flag.or(variable).or(stored) {
-        Some(url) => Some(url),
-        None => session.ask(&format!("Address of the service [{DEFAULT_URL}]: "))?,
-    };
+    let asked = || session.ask(&format!("Address of the service [{DEFAULT_URL}]: "));
+    let given = flag.or(variable).or(stored).map_or_else(asked, |url| Ok(Some(url)))?;
     let Some(given) = given else {
         return Err(Failure::usage("no service is named")
             .with_hint("give its address: inferstore login https://host/api/v1"));
@@ -69,8 +62,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     if !arguments.no_check {
         check_address(&base_url, &session).await?;
     }
-    let key = match session.global.api_key.clone() {
-        Some(key) => key.0,
+    let key = match &session.global.api_key {
+        Some(key) => key.expose().to_owned(),
         None => session.read_secret(&format!("API key for {} (it is not shown): ", redact_url(&base_url)))?,
     };
     if key.is_empty() {
@@ -90,7 +83,7 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     let name = named.unwrap_or_else(|| profiles::name_for(&profiles, &base_url));
     let mut profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
     let renewed = profiles.profiles.get(&name).filter(|before| before.base_url == profile.base_url);
-    let given = session.global.cacert.as_ref().map(|path| session.environment.folder.join(path));
+    let given = session.global.cacert.as_ref().map(|path| session.here(path));
     let given = given.map(|path| absolute(&path).display().to_string());
     profile.cacert = given.or_else(|| renewed?.cacert.clone());
     profile.proxy = session.global.proxy.clone().or_else(|| renewed?.proxy.clone());
@@ -106,9 +99,9 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
         }
         return Err(error.into());
     }
-    session.output.note(format!("profile {name}: {}", profile.base_url));
+    session.note(format!("profile {name}: {}", profile.base_url));
     let where_the_key_is = if is_in_keyring { ", and the key in the keyring of the system" } else { "" };
-    session.output.note(format!("stored in {}{where_the_key_is}", path.display()));
+    session.note(format!("stored in {}{where_the_key_is}", path.display()));
     warn_of_variables(&session);
     match before.filter(|_| !is_replaced || !is_in_keyring) {
         Some(before) => forget_key(&before, &name),
@@ -132,7 +125,7 @@ pub(super) fn profile_of(
     if let Some(keyring) = keyring.filter(|_| wants_keyring)
         && let Err(problem) = profile.move_key_to(&keyring, name)
     {
-        session.output.note(format!("warning: the keyring of the system cannot be used: {problem}"));
+        session.note(format!("warning: the keyring of the system cannot be used: {problem}"));
     }
     profile
 }
@@ -149,7 +142,7 @@ pub(super) fn forget_key(profile: &Profile, name: &str) -> Result {
 pub(crate) fn warn_of_variables(session: &Session) {
     for variable in [BASE_URL_VARIABLE, API_KEY_VARIABLE] {
         if session.environment.variable(variable).is_some() {
-            session.output.note(format!("warning: {variable} is set and comes before profiles; unset it"));
+            session.note(format!("warning: {variable} is set and comes before profiles; unset it"));
         }
     }
 }
@@ -161,11 +154,12 @@ fn completed(given: &str) -> String {
         return DEFAULT_URL.to_owned();
     }
     let is_local = ["localhost", "127.", "[::1]"].iter().any(|host| given.starts_with(host));
-    let url = if given.contains("://") {
-        given.to_owned()
-    } else {
-        format!("{}://{given}", if is_local { "http" } else { "https" })
+    let scheme = match given.contains("://") {
+        true => "",
+        false if is_local => "http://",
+        false => "https://",
     };
+    let url = format!("{scheme}{given}");
     let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     if has_path { url } else { url + ROOT }
 }
@@ -178,11 +172,9 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
         Err(error @ Error::Transport(_)) => Err(error.into()),
         Err(error) => {
             let problem = Failure::from(error).headline;
-            Err(Failure::new(
-                exit::NOT_REACHED,
-                format!("{} is not the API: {problem}", redact_url(base_url)),
-            )
-            .with_hint("the address of the API ends in /api/v1; object storage has another port"))
+            let headline = format!("{} is not the API: {problem}", redact_url(base_url));
+            Err(Failure::new(exit::NOT_REACHED, headline)
+                .with_hint("the address of the API ends in /api/v1; object storage has another port"))
         }
     }
 }
@@ -200,11 +192,11 @@ pub(crate) fn remove(name: Option<String>, session: &Session) -> Result {
     profiles.profiles.remove(&name);
     profiles.current = profiles.current.filter(|current| *current != name);
     profiles.write(&path)?;
-    session.output.note(format!("the profile {name} is removed"));
+    session.note(format!("the profile {name} is removed"));
     forget_key(&profile, &name)?;
-    session.output.note("its key is removed");
+    session.note("its key is removed");
     if profiles.current.is_none() {
-        session.output.note(format!("no profile is in use: {}", profiles::next_step(&profiles)));
+        session.note(format!("no profile is in use: {}", profiles::next_step(&profiles)));
     }
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }

@@ -26,7 +26,7 @@ use crate::failure::Result;
 use crate::output::closed;
 use crate::settings::Session;
 use crate::values;
-use calls::Server;
+use calls::{Refusal, Server};
 
 /// Arguments of `mcp`; `Command::Mcp` describes it.
 #[derive(Debug, Args)]
@@ -148,24 +148,19 @@ impl Connection<'_> {
         };
         let params = message.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
         let Some(id) = message.get("id").cloned() else {
-            if method == "notifications/cancelled"
-                && let Some(cancel) =
-                    self.cancels.remove(&params.get("requestId").unwrap_or(&Value::Null).to_string())
-            {
+            let canceled = params.get("requestId").filter(|_| method == "notifications/cancelled");
+            if let Some(cancel) = canceled.and_then(|id| self.cancels.remove(&id.to_string())) {
                 cancel.abort();
             }
             return Ok(());
         };
         if !(id.is_string() || id.is_number()) || self.cancels.contains_key(&id.to_string()) {
-            return self.fail(
-                id,
-                INVALID_REQUEST,
-                "the id must be a string or a number that no open request has",
-            );
+            let problem = "the id must be a string or a number that no open request has";
+            return self.fail(id, INVALID_REQUEST, problem);
         }
         match method {
-            "initialize" => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": initialized(&params)})),
-            "ping" => self.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}})),
+            "initialize" => self.send(&id, Ok(initialized(&params))),
+            "ping" => self.send(&id, Ok(json!({}))),
             "tools/list" | "tools/call" => {
                 self.begin(id, method == "tools/call", params);
                 Ok(())
@@ -180,12 +175,8 @@ impl Connection<'_> {
         let key = id.to_string();
         let answer = async move {
             let result = if is_call { server.call(params).await } else { server.list().await };
-            let message = match result {
-                Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-                Err((code, message)) => error(&id, code, &message),
-            };
             // A client that has gone is noticed by the loop.
-            let _ = session.output.data(message.to_string());
+            let _ = session.output.data(response(&id, result));
         };
         let (answer, cancel) = abortable(answer);
         self.cancels.insert(key.clone(), cancel);
@@ -193,16 +184,23 @@ impl Connection<'_> {
     }
 
     fn fail(&self, id: Value, code: i32, message: &str) -> Result {
-        self.send(&error(&id, code, message))
+        self.send(&id, Err((code, message.to_owned())))
     }
 
-    fn send(&self, message: &Value) -> Result {
-        self.session.output.data(message.to_string())
+    fn send(&self, id: &Value, result: Result<Value, Refusal>) -> Result {
+        self.session.output.data(response(id, result))
     }
 }
 
-fn error(id: &Value, code: i32, message: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+/// The response to a request.
+fn response(id: &Value, result: Result<Value, Refusal>) -> String {
+    let response = match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err((code, message)) => {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+        }
+    };
+    response.to_string()
 }
 
 /// The result of `initialize`: the version of the client if this server knows it.

@@ -52,7 +52,7 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
     }
     let folder = folder.unwrap_or(PathBuf::from(&model));
     let failed = |error: io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));
-    let place = session.environment.folder.join(&folder);
+    let place = session.here(&folder);
     fs::create_dir(&place).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::new(exit::INPUT, format!("{} is there already; nothing was written", folder.display()))
@@ -66,9 +66,8 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
         fs::write(place.join(name), text).map_err(failed)?;
     }
     session
-        .output
         .note(format!("describe the model in {0}/model.json and write it in {0}/model.py", folder.display()));
-    session.output.note(format!("then run it: inferstore node run {}", folder.display()));
+    session.note(format!("then run it: inferstore node run {}", folder.display()));
     let quiet = folder.display().to_string();
     let json = serde_json::json!({ "model": model, "folder": quiet });
     session.output.report(&Report::of_one(Table::default(), json, quiet))

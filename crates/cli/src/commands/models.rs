@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::lists;
-use crate::output::{Format, Report};
+use crate::output::Report;
 use crate::recorded::with_json;
 use crate::schema;
 use crate::settings::Session;
@@ -28,9 +28,6 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
-
-/// Number of models that are searched for the nearest name.
-const MAX_SEARCHED: u32 = 100;
 
 /// Look through the catalog, and at one model
 #[derive(Debug, Subcommand)]
@@ -116,14 +113,14 @@ pub(crate) async fn explained(error: Error, id: &str, client: &Client) -> Failur
     if !error.is_not_found() {
         return error.into();
     }
-    let known = known(client).await;
+    let known = lists::first_models(client).await.unwrap_or_default();
     let names = known.iter().flat_map(|model| [Some(model.id.as_str()), model.name.as_deref()]);
     let nearest = nearest(id, names.flatten());
-    let nearest = known.iter().find(|model| {
-        nearest.is_some_and(|nearest| model.id.as_str() == nearest || model.name.as_deref() == Some(nearest))
-    });
-    let suggestion =
-        nearest.map_or_else(String::new, |model| format!("did you mean `{}`? ", model.id.as_str()));
+    let is_nearest = |model: &&ModelSummary| {
+        nearest.is_some_and(|near| model.id.as_str() == near || model.name.as_deref() == Some(near))
+    };
+    let suggestion = known.iter().find(is_nearest).map(|model| format!("did you mean `{}`? ", model.id));
+    let suggestion = suggestion.unwrap_or_default();
     Failure::from(error).with_hint(format!("{suggestion}`inferstore models list` shows the models"))
 }
 
@@ -135,18 +132,10 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
     }
 }
 
-async fn known(client: &Client) -> Vec<ModelSummary> {
-    let query = ModelListRequest { limit: Some(MAX_SEARCHED), offset: Some(0), ..Default::default() };
-    client.models_page(query).await.map(|page| page.records).unwrap_or_default()
-}
-
 /// The parameters that are files, in their order.
 pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String> {
-    let files = schema::ordered(format).into_iter();
-    files
-        .filter(|(_, descriptor)| descriptor.type_ == Some(DescriptorType::File))
-        .map(|(name, _)| name.clone())
-        .collect()
+    let is_file = |(_, descriptor): &(_, &Descriptor)| descriptor.type_ == Some(DescriptorType::File);
+    schema::ordered(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
@@ -168,15 +157,15 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let mut table = Table::new(columns);
     for model in models {
         let mut cells = vec![Cell::from(model.id.as_str()), Cell::from(amount(model.price.as_ref()))];
-        if !serving.is_empty() {
-            cells.push(match serving.get(model.id.as_str()) {
-                Some(true) => Cell::from("yes"),
-                Some(false) => Cell::warning("no"),
-                None => Cell::default(),
-            });
-        }
-        cells.push(Cell::from(model.username.clone().unwrap_or_default()));
-        cells.push(Cell::from(model.description.clone().unwrap_or_default()));
+        let serving = (!serving.is_empty()).then(|| match serving.get(model.id.as_str()) {
+            Some(true) => Cell::from("yes"),
+            Some(false) => Cell::warning("no"),
+            None => Cell::default(),
+        });
+        cells.extend(serving);
+        cells.extend(
+            [&model.username, &model.description].map(|text| text.as_deref().unwrap_or_default().into()),
+        );
         table.add(cells);
     }
     session.output.report(&listed.report("records", table, |model| model.id.to_string()))
@@ -266,12 +255,10 @@ async fn code(id: &str, client: &Client, session: &Session) -> Result {
         Failure::new(crate::exit::FAILED, format!("no types can be written for {id}: {problem}"))
             .with_hint("the model runs without types: `inferstore run`, or Inputs in the client")
     })?;
-    match session.output.options.format {
-        Format::Table | Format::Quiet => session.output.bytes(code.as_bytes()),
-        Format::Json | Format::Jsonl => {
-            session.output.data(serde_json::json!({"model_id": id, "rust": code}).to_string())
-        }
+    if session.output.is_json() {
+        return session.output.data(serde_json::json!({"model_id": id, "rust": code}).to_string());
     }
+    session.output.bytes(code.as_bytes())
 }
 
 /// An amount, or nothing.

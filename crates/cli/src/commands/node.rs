@@ -1,12 +1,13 @@
 //! `inferstore node`.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use inferstore::Client;
 use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_profiles::trust_file;
-use inferstore_service::{AdminClient, AdminError};
+use inferstore_service::AdminClient;
 use serde_json::{Value, json};
 
 use super::admin::DATA_DIR;
@@ -66,13 +67,8 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let service = arguments.service.as_deref().map(str::parse).transpose();
     let service = service.map_err(|error| Failure::usage(format!("--service is not a URL: {error}")))?;
     let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| {
-        let failure = Failure::usage(error.to_string());
-        match file.is_file() {
-            true => failure,
-            false => {
-                failure.with_hint("name a folder with a node.json: inferstore model init MODEL writes one")
-            }
-        }
+        let hint = "name a folder with a node.json: inferstore model init MODEL writes one";
+        Failure::usage(error.to_string()).or_hint((!file.is_file()).then_some(hint))
     })?;
     if let Some(file) = session.cacert() {
         // An unusable file is an error before a model is published.
@@ -84,11 +80,9 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         // Before the environment is created, which takes minutes: the service may refuse a model.
         publish_all(&config, &arguments, &session).await?;
     } else if !config.publish.is_empty() {
-        session
-            .output
-            .note("publish the models of this node where the service is: inferstore admin model publish");
+        session.note("publish the models of this node where the service is: inferstore admin model publish");
     }
-    prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
+    prepare(&mut config, &arguments.python).await.map_err(failed)?;
 
     // Before a key is created, which is revoked at the end.
     let mut signals = Signals::new()?;
@@ -104,50 +98,47 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         }
     };
     let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
-    session.output.note(format!("starting {}; Ctrl-C ends the node", models.join(", ")));
+    session.note(format!("starting {}; Ctrl-C ends the node", models.join(", ")));
     let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
     if is_own_key && let Ok(mut admin) = admin(&arguments.data_dir).await {
         // A service that has ended meanwhile keeps the key, which `inferstore admin node revoke` ends.
         let _ = admin.call("DELETE", &["nodes", "keys", &name], None).await;
         admin.close().await;
     }
-    served.map_err(|error| failed(error.to_string()))
+    served.map_err(failed)
 }
 
 /// The name of the key that is created: that of the folder of the node, and a number, so that it is no other key's.
 fn key_name(file: &Path) -> String {
     let folder = std::path::absolute(file).ok().and_then(|file| Some(file.parent()?.file_name()?.to_owned()));
     let name = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let plain: String =
-        name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '-').collect();
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
+    let plain: String = name.chars().filter(is_plain).collect();
     let folder = if plain.is_empty() { "node" } else { &plain };
     format!("{folder}-{:08x}", fastrand::u32(..))
 }
 
 async fn admin(data: &Path) -> Result<AdminClient> {
     AdminClient::open(data).await.map_err(|error| {
-        failed(error.to_string()).with_hint(format!(
-            "--data-dir names its folder; or put a key of the service into {KEY_VARIABLE}"
-        ))
+        let hint = format!("--data-dir names its folder; or put a key of the service into {KEY_VARIABLE}");
+        failed(error).with_hint(hint)
     })
 }
 
 /// Publishes the models that the node brings.
 async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
     // All files are read before the first model is published, because a publication cannot be undone.
-    let specs: Vec<ModelFile> =
-        config.publish.iter().map(|file| ModelFile::read(file, config)).collect::<Result<_>>()?;
+    let specs = config.publish.iter().map(|file| ModelFile::read(file, config));
+    let specs: Vec<ModelFile> = specs.collect::<Result<_>>()?;
     let mut admin = admin(&arguments.data_dir).await?;
-    let mut published = Ok(());
-    for spec in &specs {
-        published = publish(&mut admin, &arguments.account, spec).await;
-        if published.is_ok() {
-            session.output.note(format!("{} is published by {}", spec.id, arguments.account));
+    let published = async {
+        for spec in &specs {
+            publish(&mut admin, &arguments.account, spec).await?;
+            session.note(format!("{} is published by {}", spec.id, arguments.account));
         }
-        if published.is_err() {
-            break;
-        }
-    }
+        Ok(())
+    };
+    let published = published.await;
     admin.close().await;
     published
 }
@@ -156,7 +147,7 @@ async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) 
 async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
     let models: Vec<&String> = config.models.keys().collect();
     let body = json!({ "name": name, "models": models }).to_string();
-    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await.map_err(refused)?;
+    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await.map_err(failed)?;
     created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
 }
 
@@ -170,16 +161,15 @@ struct ModelFile<'a> {
 impl<'a> ModelFile<'a> {
     /// Reads a file of a model that the node serves.
     fn read(path: &'a Path, config: &Config) -> Result<Self> {
-        let unusable = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+        let unusable = |error: &dyn Display| Failure::usage(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
         let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
         let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?.to_owned();
         if !config.models.contains_key(&id) {
             let served: Vec<&str> = config.models.keys().map(String::as_str).collect();
             let hint = "the id of a model is in model.json, in node.json, and in the last line of a model.py";
-            return Err(
-                unusable(&format_args!("the node serves {}, not {id}", served.join(", "))).with_hint(hint)
-            );
+            let problem = format!("the node serves {}, not {id}", served.join(", "));
+            return Err(unusable(&problem).with_hint(hint));
         }
         Ok(Self { path, text, id })
     }
@@ -190,13 +180,9 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &ModelFile<'_>) -
     let body = format!(r#"{{"account":{},"model":{}}}"#, json!(account), file.text);
     let published = admin.call("PUT", &["models"], Some(body)).await;
     let correct = || format!("correct {}; an id also stands in the node.json beside it", file.path.display());
-    published.map(drop).map_err(|error| refused(error).with_hint(correct()))
+    published.map(drop).map_err(|error| failed(error).with_hint(correct()))
 }
 
-fn refused(error: AdminError) -> Failure {
-    failed(error.to_string())
-}
-
-fn failed(message: impl Into<String>) -> Failure {
-    Failure::new(exit::FAILED, message)
+fn failed(problem: impl Display) -> Failure {
+    Failure::new(exit::FAILED, problem.to_string())
 }

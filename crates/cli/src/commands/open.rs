@@ -29,23 +29,20 @@ pub(crate) struct OpenArguments {
 
 pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Result {
     let client = session.client()?;
-    let path = match &arguments.what {
-        Some(what) => Some(path(what, &client).await?),
-        None => None,
+    let place = match &arguments.what {
+        Some(what) => format!("&page={}", path(what, &client).await?),
+        None => String::new(),
     };
     let console = console::start(&arguments.console, client, &session).await?;
-    let url = match path {
-        Some(path) => format!("{}&page={path}", console.url()),
-        None => console.url().to_owned(),
-    };
+    let url = format!("{}{place}", console.url());
     // From here on a signal ends the command in order: the page with the token is deleted.
     let mut signals = Signals::new()?;
     session.output.data(&url)?;
     let page = page(&url).map_err(|error| Failure::local_failure("no page can be written", error))?;
     if open::that_detached(page.path()).is_err() {
-        session.output.note(format!("no browser found; open this address: {url}"));
+        session.note(format!("no browser found; open this address: {url}"));
     }
-    session.output.note("Ctrl-C ends the console");
+    session.note("Ctrl-C ends the console");
     signals.next().await;
     Ok(())
 }

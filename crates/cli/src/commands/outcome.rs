@@ -12,7 +12,7 @@ use crate::output::{Format, Report};
 use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, is_url, stem_of};
+use crate::values::{self, behind_hash, is_url, stem_of};
 
 /// Options of a wait for a task.
 #[derive(Debug, Clone, Args)]
@@ -31,12 +31,9 @@ pub(crate) struct WaitOptions {
 
 /// The stem of the first stored file among inputs, without the random prefix of the uploads of a run.
 pub(super) fn stem_of_inputs<'a>(inputs: impl IntoIterator<Item = &'a Value>) -> Option<String> {
-    const PREFIX: usize = 32;
     let stem = stem_of(inputs.into_iter().filter_map(Value::as_str).find(|text| is_url(text))?)?;
-    let own = stem.split_once('-').filter(|(prefix, own)| {
-        prefix.len() == PREFIX && prefix.chars().all(|c| c.is_ascii_hexdigit()) && !own.is_empty()
-    });
-    Some(own.map_or(stem.as_str(), |(_, own)| own).to_owned())
+    let own = behind_hash(&stem).filter(|own| !own.is_empty());
+    Some(own.unwrap_or(&stem).to_owned())
 }
 
 /// Reads the task that failed or was canceled as the service writes it, if JSON is written.
@@ -65,17 +62,15 @@ pub(crate) async fn outcome_report(
     for (name, value) in outputs(&outcome.output) {
         table.add([name, value]);
     }
-    let urls: Vec<String> = outcome.urls().map(|(_, url)| url.to_owned()).collect();
-    let quiet = if urls.is_empty() {
-        outputs(&outcome.output).into_iter().map(|(_, value)| value).collect()
-    } else {
-        urls
-    };
+    let mut quiet: Vec<String> = outcome.urls().map(|(_, url)| url.to_owned()).collect();
+    if quiet.is_empty() {
+        quiet = outputs(&outcome.output).into_iter().map(|(_, value)| value).collect();
+    }
     Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
 }
 
 /// The task of an outcome, as far as the outcome tells it.
-fn task_of(outcome: &inferstore::Outcome) -> serde_json::Value {
+fn task_of(outcome: &inferstore::Outcome) -> Value {
     json!({
         "task_id": outcome.task,
         "status": TaskStatus::Success,
@@ -85,18 +80,16 @@ fn task_of(outcome: &inferstore::Outcome) -> serde_json::Value {
 }
 
 /// The fields of an output; an output that has none is one itself.
-pub(super) fn outputs(output: &serde_json::Value) -> Vec<(String, String)> {
+pub(super) fn outputs(output: &Value) -> Vec<(String, String)> {
     match output {
-        serde_json::Value::Null => Vec::new(),
-        serde_json::Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), text(value))).collect()
-        }
+        Value::Null => Vec::new(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
         other => vec![("output".to_owned(), text(other))],
     }
 }
 
 /// A text without quotes, anything else as JSON.
-pub(super) fn text(value: &serde_json::Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -72,7 +72,7 @@ impl OutputArguments {
     pub(crate) fn is_folder(&self, session: &Session) -> bool {
         let out = self.out.as_deref().filter(|out| *out != "-");
         out.map(|out| expanded(out, session)).is_some_and(|out| {
-            let path = session.environment.folder.join(&out);
+            let path = session.here(&out);
             out.contains('{') || (is_folder(&out, &path) && !is_special(&path))
         })
     }
@@ -99,15 +99,14 @@ impl OutputArguments {
         session: &Session,
     ) -> Result<Destination> {
         if out == "-" {
-            return match outputs.unwrap_or_default() {
-                [] | [_] => Ok(Destination::Stdout),
-                several => Err(several_files(several)),
+            return match outputs {
+                Some(several @ [_, _, ..]) => Err(several_files(several)),
+                _ => Ok(Destination::Stdout),
             };
         }
         if out.is_empty() {
-            return Err(
-                Failure::usage("-o has no path").with_hint("give a file, a folder/ or `-`; nothing was sent")
-            );
+            let hint = "give a file, a folder/ or `-`; nothing was sent";
+            return Err(Failure::usage("-o has no path").with_hint(hint));
         }
         let out = expanded(out, session);
         if out.contains('{') {
@@ -115,10 +114,10 @@ impl OutputArguments {
             if outputs.is_some_and(|outputs| outputs.len() > 1) {
                 check_tells_outputs_apart(&out)?;
             }
-            check_folder(&session.environment.folder.join(fixed_folder(&out)))?;
+            check_folder(&session.here(fixed_folder(&out)))?;
             return Ok(Destination::Template(out));
         }
-        let path = session.environment.folder.join(&out);
+        let path = session.here(&out);
         if let Err(error) = std::fs::symlink_metadata(&path)
             && error.kind() == io::ErrorKind::InvalidFilename
         {
@@ -231,7 +230,7 @@ impl Delivery {
             Destination::Template(template) => fixed_folder(template),
             Destination::Stdout | Destination::File(_) => return None,
         };
-        Some(session.environment.folder.join(folder))
+        Some(session.here(folder))
     }
 
     /// Returns true when each of several runs has outputs of its own.
@@ -252,18 +251,18 @@ impl Delivery {
         session: &Session,
     ) -> Result<Vec<Saved>> {
         let mut saved = Vec::new();
-        let Some(destination) = &self.destination else {
-            if self.show {
+        let result = match &self.destination {
+            Some(destination) => self.save(destination, outcome, names, &mut saved, session).await,
+            None if self.show => {
                 let folder = tempfile::tempdir()
                     .map_err(|error| Failure::local_failure("no temporary folder can be made", error))?;
-                let destination =
-                    Destination::Template(format!("{}/{{name}}.{{ext}}", folder.path().display()));
+                let template = format!("{}/{{name}}.{{ext}}", folder.path().display());
+                let destination = Destination::Template(template);
                 self.save(&destination, outcome, names, &mut saved, session).await?;
-                show(&saved, session)?;
+                return show(&saved, session).map(|()| Vec::new());
             }
-            return Ok(Vec::new());
+            None => Ok(()),
         };
-        let result = self.save(destination, outcome, names, &mut saved, session).await;
         if self.show {
             show(&saved, session)?;
         }
@@ -330,9 +329,8 @@ impl Delivery {
             let path = match without_variable(&path) {
                 None => {
                     if let (Destination::Template(_), Some(folder)) = (destination, path.parent()) {
-                        std::fs::create_dir_all(folder).map_err(|error| {
-                            Failure::local_failure(format!("{} cannot be made", folder.display()), error)
-                        })?;
+                        std::fs::create_dir_all(folder)
+                            .map_err(Failure::of_path(folder, "cannot be made"))?;
                     }
                     let file = save_to(download, &path, |event| progress.download(name, event)).await?;
                     if let Some(mime) = file.mime.filter(|mime| is_misnamed(&path, mime)) {
@@ -346,9 +344,8 @@ impl Delivery {
                     path
                 }
                 Some(stem) => {
-                    let folder = stem.parent().unwrap_or(Path::new("")).to_owned();
                     let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    let download = download.to_dir(folder, file);
+                    let download = download.to_dir(stem.parent().unwrap_or(Path::new("")), file);
                     watch(download, |event| progress.download(name, event)).await?.path
                 }
             };
@@ -368,17 +365,14 @@ fn is_misnamed(path: &Path, mime: &str) -> bool {
 
 /// Writes a file, and replaces one only if that is permitted.
 fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true);
-    if overwrite || is_special(path) {
-        options.create(true).truncate(true);
+    let written = if overwrite || is_special(path) {
+        std::fs::write(path, text)
     } else {
-        options.create_new(true);
-    }
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()))
+    };
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(&path.display().to_string()),
-        _ => Failure::local_failure(format!("{} cannot be written", path.display()), error),
+        _ => Failure::of_path(path, "cannot be written")(error),
     })
 }
 
@@ -405,7 +399,7 @@ impl Destination {
             Self::Template(template) => template.clone(),
             Self::Stdout => "-".to_owned(),
         };
-        session.environment.folder.join(named(&template, task, names, output))
+        session.here(named(&template, task, names, output))
     }
 }
 
@@ -456,18 +450,17 @@ pub(crate) async fn save_to(
     if !is_special(&path) {
         return Ok(watch(download.to_file(path), show).await?);
     }
-    let failed =
-        |error: io::Error| Failure::local_failure(format!("{} cannot be written", path.display()), error);
-    let mut file = tokio::fs::OpenOptions::new().write(true).open(&path).await.map_err(failed)?;
+    let failed = Failure::of_path::<io::Error>(&path, "cannot be written");
+    let mut file = tokio::fs::OpenOptions::new().write(true).open(&path).await.map_err(&failed)?;
     let mut downloaded = inferstore::DownloadedFile::default();
     let mut stream = download.stream();
     while let Some(bytes) = stream.next().await {
         let bytes = bytes?;
-        file.write_all(&bytes).await.map_err(failed)?;
+        file.write_all(&bytes).await.map_err(&failed)?;
         downloaded.size += bytes.len() as u64;
     }
-    file.flush().await.map_err(failed)?;
-    downloaded.path = path;
+    file.flush().await.map_err(&failed)?;
+    downloaded.path.clone_from(&path);
     Ok(downloaded)
 }
 
@@ -492,7 +485,7 @@ fn followed(path: &Path) -> Result<PathBuf> {
         let Ok(target) = std::fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
-    Err(Failure::local_failure(format!("{} cannot be written", path.display()), "too many symlinks"))
+    Err(Failure::of_path(&path, "cannot be written")("too many symlinks"))
 }
 
 /// Returns true for a device, a pipe or a socket.
@@ -502,11 +495,11 @@ pub(crate) fn is_special(path: &Path) -> bool {
 
 fn show(saved: &[Saved], session: &Session) -> Result {
     if !session.environment.stdout_is_terminal {
-        session.output.note("standard output is no terminal, so no picture is shown");
+        session.note("standard output is no terminal, so no picture is shown");
         return Ok(());
     }
     for (_, path) in saved {
-        crate::view::show(&session.environment.folder.join(path), session)?;
+        crate::view::show(&session.here(path), session)?;
     }
     Ok(())
 }

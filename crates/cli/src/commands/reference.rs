@@ -20,11 +20,11 @@ pub(crate) fn execute(arguments: &Arguments, root: &clap::Command, session: &Ses
     let Some(folder) = &arguments.man else {
         return session.output.bytes(markdown::reference(root).as_bytes());
     };
-    let folder = session.environment.folder.join(folder);
-    let failed = |error| Failure::local_failure(format!("{} cannot be written", folder.display()), error);
-    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let folder = session.here(folder);
+    let failed = Failure::of_path(&folder, "cannot be written");
+    std::fs::create_dir_all(&folder).map_err(&failed)?;
     for (name, page) in manual(root) {
-        std::fs::write(folder.join(name), page).map_err(failed)?;
+        std::fs::write(folder.join(name), page).map_err(&failed)?;
     }
     Ok(())
 }

@@ -181,13 +181,14 @@ impl Limit {
         if self.begun.elapsed().saturating_add(delay) >= timeout {
             return None;
         }
-        session.output.note("waiting: the service limits the account");
+        session.note("waiting: the service limits the account");
         Some(delay)
     }
 }
 
 /// A run of one task.
-struct Run {
+struct Run<'a> {
+    session: &'a Session,
     client: Client,
     model: String,
     options: RunOptions,
@@ -211,35 +212,29 @@ pub(crate) async fn again(
 ) -> Result {
     let of_earlier = stem_of_inputs(earlier.values());
     let limit = Limit::new(options.wait.deadline);
-    let collected = collect(earlier, &options, &mut session)?;
+    let mut collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
     let profile = session.profile_of(client.base_url());
     let deletes_inputs = profile.is_some_and(|profile| profile.delete_inputs);
     if deletes_inputs && options.detach {
-        session.output.note("the uploaded inputs stay stored: --detach does not wait for the end");
+        session.note("the uploaded inputs stay stored: --detach does not wait for the end");
     }
     options.delete_inputs |= deletes_inputs && !options.detach;
     if options.outputs.out.as_deref() == Some("-") && session.output.options.jq.is_some() {
         return Err(Failure::usage("--jq has nothing to filter: standard output is the output of the model")
             .with_hint("save the output with -o FILE; nothing was sent"));
     }
-    let is_watching = options.watch.is_some();
-    let is_asking = collected.is_empty()
-        && options.rows.is_none()
-        && !is_watching
-        && session.environment.stdin_is_terminal;
-    let needs_version = is_asking
-        || !collected.loose.is_empty()
-        || options.rows.is_some()
-        || is_watching
-        || collected.has_sweep()
-        || options.outputs.out.is_some();
-    let version = match needs_version {
+    let is_many = options.rows.is_some() || options.watch.is_some();
+    let is_asking = collected.is_empty() && !is_many && session.environment.stdin_is_terminal;
+    let has_open_inputs = is_many || !collected.loose.is_empty() || collected.has_sweep();
+    let version = match is_asking || has_open_inputs || options.outputs.out.is_some() {
         true => Some(limit.within(models::versioning(&model, &client)).await?),
         false => None,
     };
     let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
+    // Each entry of a batch gets one value of a sweep.
+    collected.identity.retain(|name, _| sweeps.iter().all(|(sweep, _)| sweep != name));
     let checks_all = options.rows.is_some() || !sweeps.is_empty();
     // The journal of a folder knows what was paid and spent, also where a pattern matches one file.
     let is_for_journal = match &collected.loose[..] {
@@ -248,7 +243,7 @@ pub(crate) async fn again(
         [file] => file != "-" && !options.detach && !options.outputs.show,
         _ => false,
     };
-    let is_batch = checks_all || is_watching || is_for_journal || collected.loose.len() > 1;
+    let is_batch = is_many || checks_all || is_for_journal || collected.loose.len() > 1;
     if !options.dry_run {
         session.output.check_fields(match is_batch {
             _ if options.detach => &["task_id"],
@@ -260,26 +255,26 @@ pub(crate) async fn again(
     let check = if options.dry_run { check_folder } else { make_folder };
     let delivery = options.outputs.check(check, outputs.as_deref(), &session)?;
     if let Some(version) = version.as_ref().filter(|_| is_batch) {
-        if let Some(folder) = options.watch.clone() {
+        let entries = Vec::new();
+        let mut plan = Plan { client, model, entries, options, delivery, price: None, checks_all };
+        if let Some(folder) = plan.options.watch.clone() {
             let template = entries::Template::new(collected, sweeps, version, &folder)?;
-            let entries = Vec::new();
-            let plan = batch::Plan { client, model, entries, options, delivery, price: None, checks_all };
             return batch::watch::execute(plan, &folder, &template, &session).await;
         }
-        let entries = entries::all(collected, &sweeps, options.rows.as_deref(), version, &mut session)?;
-        let plan = batch::Plan { client, model, entries, options, delivery, price: None, checks_all };
+        let rows = plan.options.rows.as_deref();
+        plan.entries = entries::all(collected, &sweeps, rows, version, &mut session)?;
         return batch::execute(plan, &session).await;
     }
-    let Collected { inputs, files, loose, given, .. } = collected;
+    let Collected { mut inputs, mut files, loose, given, .. } = collected;
     let input = inputs::name_of(&loose, &files).or(of_earlier);
-    let names = TemplateVariables { input, model: Some(model.clone()) };
-    let mut run = Run { client, model, options, inputs, files, delivery, names };
     if let Some(word) = loose.first() {
         let field = inputs::file_input(version.as_ref(), &given, &loose)?;
-        run.files.insert(field.clone(), word.clone());
-        run.inputs = attach(run.inputs, field, word, &mut session)?.0;
+        files.insert(field.clone(), word.clone());
+        inputs = attach(inputs, field, word, &mut session)?.0;
     }
-    if is_asking && run.wants(&session).await? {
+    let names = TemplateVariables { input, model: Some(model.clone()) };
+    let run = Run { client, model, options, inputs, files, delivery, names, session: &session };
+    if is_asking && run.wants().await? {
         return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
             .with_hint("give them as name=value, or name=@path for a file"));
     }
@@ -287,14 +282,10 @@ pub(crate) async fn again(
         return Err(exists(&relative_path(taken, &session).display().to_string()));
     }
     if run.options.dry_run {
-        return run.dry(&session).await;
+        return run.dry().await;
     }
     warn_if_offline(&run.model, &run.client, &run.options, &session).await;
-    if run.options.detach {
-        run.detached(&limit, &session).await
-    } else {
-        run.followed(&limit, &session).await
-    }
+    if run.options.detach { run.detached(&limit).await } else { run.followed(&limit).await }
 }
 
 /// A run with these options.
@@ -313,42 +304,46 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
             run.upload_folder = Some(options.folder);
             run.org_username = options.org.clone();
         });
-    match options.max_cost.iter().chain(&options.budget).min() {
+    limited(run, options.max_cost.iter().chain(&options.budget).min())
+}
+
+/// The run, which may cost no more than that.
+fn limited(run: inferstore::Run, max_cost: Option<&Decimal>) -> inferstore::Run {
+    match max_cost {
         Some(max_cost) => run.max_cost(max_cost.clone()),
         None => run,
     }
 }
 
-impl Run {
+impl Run<'_> {
     fn run(&self) -> inferstore::Run {
         configured(&self.client, &self.model, self.inputs.clone(), &self.options)
     }
 
     /// Shows what the model wants, if it cannot be run without inputs.
-    async fn wants(&self, session: &Session) -> Result<bool> {
+    async fn wants(&self) -> Result<bool> {
         match self.run().check().await {
-            Ok(_) => return Ok(false),
-            Err(Error::Inputs(_)) => self.show_wants(session).await?,
-            Err(error) => return Err(error.into()),
+            Ok(_) => Ok(false),
+            Err(Error::Inputs(_)) => self.show_wants().await.map(|()| true),
+            Err(error) => Err(error.into()),
         }
-        Ok(true)
     }
 
-    async fn show_wants(&self, session: &Session) -> Result {
+    async fn show_wants(&self) -> Result {
         let version = self.client.model(&self.model).versioning().await?;
-        session.output.note_table(&schema::table(&version));
+        self.session.output.note_table(&schema::table(&version));
         for line in ["", &schema::example(&self.model, &version), ""] {
-            session.output.note(line);
+            self.session.note(line);
         }
         Ok(())
     }
 
     /// The failure, after what the model wants if something was missing, with the nearest model if there is none.
-    async fn explained(&self, error: Error, session: &Session) -> Failure {
+    async fn explained(&self, error: Error) -> Failure {
         let is_missing = matches!(&error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing));
-        if is_missing && session.output.is_live {
+        if is_missing && self.session.output.is_live {
             // The failure is reported either way.
-            let _ = self.show_wants(session).await;
+            let _ = self.show_wants().await;
         }
         if error.is_not_found() && error.task_id().is_none() {
             return models::explained(error, &self.model, &self.client).await;
@@ -360,82 +355,76 @@ impl Run {
                 format!("the task was created; wait for it with: inferstore task wait {task} -o outputs/");
             return Failure { data: vec![task], ..Failure::from(error).with_hint(hint) };
         }
-        let hint = inputs::forgotten_mark(&error, &self.inputs, session);
-        let failure = Failure::from(error);
-        match hint {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
+        let hint = inputs::forgotten_mark(&error, &self.inputs, self.session);
+        Failure::from(error).or_hint(hint)
     }
 
-    async fn dry(&self, session: &Session) -> Result {
+    async fn dry(&self) -> Result {
         let model = self.client.model(&self.model);
         let values = match self.run().check().await {
             Ok(values) => values,
-            Err(error) => return Err(self.explained(error, session).await),
+            Err(error) => return Err(self.explained(error).await),
         };
         let (cost, quote) = with_json(model.cost()).await?;
         let mut table = Table::of_fields([
             ("model", Some(model.id().to_owned())),
             ("cost", cost.cost.as_ref().map(ToString::to_string)),
         ]);
-        let mut fields: BTreeMap<&str, String> = BTreeMap::new();
-        for (name, value) in &values {
-            fields.insert(name, value.to_string());
-        }
-        for (name, path) in &self.files {
-            fields.insert(name, Value::from(format!("@{path}")).to_string());
-        }
+        let mut fields: BTreeMap<_, _> =
+            values.iter().map(|(name, value)| (name, value.to_string())).collect();
+        let files = self.files.iter();
+        fields.extend(files.map(|(name, path)| (name, Value::from(format!("@{path}")).to_string())));
         let members: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{}:{value}", Value::from(*name))).collect();
+            fields.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
         for (name, value) in fields {
             table.add([format!("in {name}"), value]);
         }
         let quote = if quote.is_empty() { "null" } else { &quote };
         let id = Value::from(model.id());
         let json = format!(r#"{{"model":{id},"input":{{{}}},"cost":{quote}}}"#, members.join(","));
-        session.output.note("nothing was uploaded, and no task was created");
-        session.output.report(&Report { table, json, ..Report::default() })
+        self.session.note("nothing was uploaded, and no task was created");
+        self.session.output.report(&Report { table, json, ..Report::default() })
     }
 
-    async fn detached(self, limit: &Limit, session: &Session) -> Result {
+    async fn detached(self, limit: &Limit) -> Result {
         let task = loop {
-            match self.run().deadline(limit.deadline()).start().await {
+            let error = match self.run().deadline(limit.deadline()).start().await {
                 Ok(task) => break task,
-                Err(error) => match limit.delay(&error, session) {
-                    Some(delay) => sleep(delay).await,
-                    None => return Err(self.explained(error, session).await),
-                },
-            }
+                Err(error) => error,
+            };
+            let Some(delay) = limit.delay(&error, self.session) else {
+                return Err(self.explained(error).await);
+            };
+            sleep(delay).await;
         };
         let id = task.id().as_str();
         let json = serde_json::json!({"task_id": id});
         let pick_up = format!("pick it up with: inferstore task wait {id} -o outputs/");
-        session.output.note(&pick_up);
+        self.session.note(&pick_up);
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
-        let reported = session.output.report_done(&Report::of_one(table, json, id));
+        let reported = self.session.output.report_done(&Report::of_one(table, json, id));
         reported.map_err(|failure| failure.with_hint(format!("the task is created; {pick_up}")))
     }
 
-    async fn followed(self, limit: &Limit, session: &Session) -> Result {
+    async fn followed(self, limit: &Limit) -> Result {
         let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt)?;
         let outcome = loop {
-            let error = match self.finished(limit, &mut interrupts, session).await? {
+            let error = match self.finished(limit, &mut interrupts).await? {
                 Ok(outcome) => break outcome,
                 Err(error) => error,
             };
-            let Some(delay) = limit.delay(&error, session).filter(|_| interrupts.refused()) else {
-                let task = ended_task(&error, &self.client, session).await;
-                let failure = self.explained(error, session).await;
+            let Some(delay) = limit.delay(&error, self.session).filter(|_| interrupts.refused()) else {
+                let task = ended_task(&error, &self.client, self.session).await;
+                let failure = self.explained(error).await;
                 return Err(failure.with_json(task));
             };
             tokio::select! {
                 biased;
-                () = interrupts.next() => interrupts.handle(&self.client, session).await?,
+                () = interrupts.next() => interrupts.handle(&self.client, self.session).await?,
                 () = sleep(delay) => {}
             }
         };
-        let mut report = outcome_report(&outcome, &self.client, session).await;
+        let mut report = outcome_report(&outcome, &self.client, self.session).await;
         // The run succeeded and is paid, so it is reported whatever becomes of the downloads.
         let is_stdout = self.delivery.is_stdout();
         let saved = tokio::select! {
@@ -444,15 +433,15 @@ impl Run {
                 let headline = "interrupted; the task succeeded, and its outputs are not whole";
                 Err(Failure::new(exit::DETACHED, headline))
             }
-            saved = self.delivery.deliver(&outcome, &self.names, session) => saved,
+            saved = self.delivery.deliver(&outcome, &self.names, self.session) => saved,
         };
         let mut reported = Ok(());
         if !is_stdout {
-            with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
-            reported = session.output.report_done(&report);
+            with_paths(&mut report, saved.as_deref().unwrap_or_default(), self.session.output.options.format);
+            reported = self.session.output.report_done(&report);
         }
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
-            session.output.note(format!("an input is still stored: inferstore files delete {url}"));
+            self.session.note(format!("an input is still stored: inferstore files delete {url}"));
         }
         saved.and(reported).map_err(|failure| {
             let task = &outcome.task;
@@ -469,17 +458,16 @@ impl Run {
         &self,
         limit: &Limit,
         interrupts: &mut Interrupts,
-        session: &Session,
     ) -> Result<std::result::Result<Outcome, Error>> {
         let mut events = self.run().deadline(limit.deadline()).events();
-        let mut progress = Progress::new(&session.output);
+        let mut progress = Progress::new(&self.session.output);
         loop {
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
                     progress.end();
-                    let handled = interrupts.handle(&self.client, session).await;
-                    self.cleaned_up(handled, interrupts, session).await?;
+                    let handled = interrupts.handle(&self.client, self.session).await;
+                    self.cleaned_up(handled, interrupts).await?;
                     continue;
                 }
                 event = events.next() => event,
@@ -489,8 +477,8 @@ impl Run {
             progress.run(&event);
             if interrupts.is_detaching() {
                 progress.end();
-                let detached = interrupts.detach(&self.client, session).await;
-                self.cleaned_up(detached, interrupts, session).await?;
+                let detached = interrupts.detach(&self.client, self.session).await;
+                self.cleaned_up(detached, interrupts).await?;
             }
         }
         progress.end();
@@ -499,7 +487,7 @@ impl Run {
 
     /// Returns the result of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a
     /// note says when they stay stored.
-    async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts, session: &Session) -> Result {
+    async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts) -> Result {
         let Err(failure) = &ended else { return ended };
         let has_uploads = self.files.values().any(|file| !is_url(file));
         let Some(task) = interrupts.task().filter(|_| self.options.delete_inputs && has_uploads) else {
@@ -513,7 +501,7 @@ impl Run {
                 is_deleted = self.delete_inputs(&task) => is_deleted,
             };
         if !is_deleted {
-            session.output.note(format!(
+            self.session.note(format!(
                 "the uploaded inputs stay stored: inferstore task show {task} names them, inferstore files delete URL deletes one"
             ));
         }
@@ -542,7 +530,6 @@ async fn warn_if_offline(model: &str, client: &Client, options: &RunOptions, ses
     let serving = timeout(limit, client.model(model).serving()).await;
     if matches!(serving, Ok(Ok(serving)) if serving.serving == Some(false)) {
         session
-            .output
             .note(format!("warning: no node serves {model} now; the task stays in the queue until one does"));
     }
 }

@@ -5,11 +5,10 @@ mod log;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_console::call::quoted;
 use inferstore_service::{
@@ -23,7 +22,7 @@ use super::outputs::absolute;
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
-use local_profile::LocalService;
+use crate::values::yes_or_no;
 use log::{FILTER_VARIABLE, Log, LogFormat};
 
 /// The variable that holds the key of the first account.
@@ -38,9 +37,6 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The two responses that the API describes for a task that the balance does not cover.
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
-
-const YES: &str = "yes";
-const NO: &str = "no";
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -164,7 +160,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
     /// Accounts make and revoke their own keys over the API and in the console; a policy [default of a new database: no]
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new([YES, NO]).map(|word| word == YES))]
+    #[arg(long, value_name = "WHAT", value_parser = yes_or_no())]
     owners_manage_keys: Option<bool>,
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
@@ -230,15 +226,10 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
-    let limits = arguments.limits.clone();
-    let start = {
-        let mut config = with_limits(config(arguments, first_key, session), limits.as_deref(), session)?;
-        config.database = database;
-        config.objects = objects;
-        Service::start(config)
-    };
+    let mut config = config(arguments, first_key, session)?;
+    (config.database, config.objects) = (database, objects);
     let service = tokio::select! {
-        started = start => started.map_err(failed_start)?,
+        started = Service::start(config) => started.map_err(failed_start)?,
         () = signals.next() => return Ok(()),
     };
     // A process without the API has nothing to look at.
@@ -248,33 +239,25 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     // A key that was given is known, and stays out of the system log.
     let drawn_key = service.api_key().filter(|_| given_key.is_none());
     if let Err(failure) = print_addresses(&service, drawn_key, console_url, session, is_ready_json) {
-        if let Some(console) = console {
-            console.end().await;
-        }
+        end(console).await;
         return Err(failure);
     }
     let key = service.api_key().map(str::to_owned).or(given_key);
     if key.is_none() && !is_ready_json && !service.base_url().is_empty() {
-        session.output.note(format!(
+        session.note(format!(
             "the key was shown at the first start; a new one: `inferstore admin key add demo{admin_option} -q`"
         ));
     }
     if stores_profile && !service.base_url().is_empty() {
-        let local = LocalService {
-            base_url: &local_url(&service),
-            key,
-            data_dir: (!has_database).then(|| absolute(service.data_folder()).display().to_string()),
-        };
-        session.output.note(local_profile::store(local, session).await);
+        let data_dir = (!has_database).then(|| absolute(service.data_folder()).display().to_string());
+        session.note(local_profile::store(&local_url(&service), key, data_dir, session).await);
     }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
     signals.next().await;
     tracing::info!("the service ends: requests in progress are finished");
-    if let Some(console) = console {
-        console.end().await;
-    }
+    end(console).await;
     tokio::select! {
         () = service.shutdown() => Ok(()),
         () = signals.next_deliberate() => {
@@ -286,22 +269,19 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
 
 /// The console beside the service. The service runs without one, too.
 async fn beside(service: &Service, address: Option<SocketAddr>) -> Option<Beside<'_>> {
-    match Beside::start(service, address?).await {
-        Ok(console) => Some(console),
-        Err(error) => {
-            tracing::warn!(%error, "there is no console");
-            None
-        }
+    let console = Beside::start(service, address?).await;
+    console.inspect_err(|error| tracing::warn!(%error, "there is no console")).ok()
+}
+
+async fn end(console: Option<Beside<'_>>) {
+    if let Some(console) = console {
+        console.end().await;
     }
 }
 
 fn failed_start(error: inferstore_service::Error) -> Failure {
     let code = if error.is_setting() { crate::exit::USAGE } else { crate::exit::FAILED };
-    let failure = Failure::new(code, error.to_string());
-    match error.hint() {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
+    Failure::new(code, error.to_string()).or_hint(error.hint())
 }
 
 /// Prints where the service is and, once, the key that was drawn for the first account.
@@ -356,12 +336,8 @@ fn print_addresses(
 /// The listeners that are off by default, and the token of the controls.
 fn further_listeners(service: &Service) -> Vec<(&'static str, String)> {
     let mut listeners = Vec::new();
-    if let Some(url) = service.operations_url() {
-        listeners.push(("operations_url", url.to_owned()));
-    }
-    if let Some(url) = service.nodes_url() {
-        listeners.push(("nodes_url", url.to_owned()));
-    }
+    listeners.extend(service.operations_url().map(|url| ("operations_url", url.to_owned())));
+    listeners.extend(service.nodes_url().map(|url| ("nodes_url", url.to_owned())));
     #[cfg(feature = "controls")]
     if let Ok(controls) = service.controls() {
         listeners.push(("controls_url", controls.url().to_owned()));
@@ -377,10 +353,15 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
             .with_hint("--first-key-file names a file with the key of the first account"));
     }
     let environment = &session.environment;
-    match &arguments.first_key_file {
-        Some(file) => read_key(&environment.folder.join(file)).map(Some),
-        None => Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned)),
-    }
+    let Some(file) = &arguments.first_key_file else {
+        return Ok(environment.variable(FIRST_KEY_VARIABLE).map(str::to_owned));
+    };
+    let file = environment.folder.join(file);
+    let text = std::fs::read_to_string(&file).map_err(|error| {
+        Failure::usage(format!("the key file {} cannot be read: {error}", file.display()))
+            .with_hint("write the API key into it, on one line")
+    })?;
+    Ok(Some(text.trim().to_owned()))
 }
 
 fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseUrl>> {
@@ -423,33 +404,20 @@ pub(super) fn objects(url: Option<&str>, session: &Session) -> Result<Option<S3C
     config.map(Some).map_err(|error| Failure::usage(error.to_string()))
 }
 
-fn read_key(file: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("the key file {} cannot be read: {error}", file.display()))
-            .with_hint("write the API key into it, on one line")
-    })?;
-    Ok(text.trim().to_owned())
-}
-
-fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Config {
-    let mut config = if arguments.ephemeral {
-        Config::ephemeral()
-    } else {
-        Config::folder(session.environment.folder.join(&arguments.data_dir))
+fn config(arguments: Arguments, first_key: Option<String>, session: &Session) -> Result<Config> {
+    let mut config = match arguments.ephemeral {
+        true => Config::ephemeral(),
+        false => Config::folder(session.here(&arguments.data_dir)),
     };
     config.api = SocketAddr::new(arguments.host, arguments.port);
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
-    config.operations =
-        arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
+    config.operations = arguments.operations_port.map(|port| (arguments.operations_host, port).into());
     config.otlp_endpoint = otlp_endpoint(arguments.otlp_endpoint, session);
-    config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.nodes_host, port));
+    config.nodes = arguments.nodes_port.map(|port| (arguments.nodes_host, port).into());
     #[cfg(feature = "controls")]
-    {
-        config.controls = arguments.controls_port.map(|port| {
-            let mut controls = inferstore_service::ControlsConfig::default();
-            controls.address = SocketAddr::new(arguments.controls_host, port);
-            controls
-        });
+    if let Some(port) = arguments.controls_port {
+        let controls = config.controls.get_or_insert_default();
+        controls.address = SocketAddr::new(arguments.controls_host, port);
     }
     config.storage_url = arguments.storage_url;
     config.cors_origins = arguments.cors_origin;
@@ -477,12 +445,8 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     if let Some(workers) = arguments.workers {
         config.workers = workers;
     }
-    config
-}
-
-fn with_limits(config: Config, file: Option<&Path>, session: &Session) -> Result<Config> {
-    let Some(file) = file else { return Ok(config) };
-    let text = std::fs::read_to_string(session.environment.folder.join(file)).map_err(|error| {
+    let Some(file) = arguments.limits else { return Ok(config) };
+    let text = std::fs::read_to_string(session.here(&file)).map_err(|error| {
         Failure::usage(format!("the file {} of the limits cannot be read: {error}", file.display()))
     })?;
     config.with_limits(&text).map_err(failed_start)
@@ -526,13 +490,11 @@ fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result 
         (roles.api, arguments.max_requests_per_second.is_some(), "--max-requests-per-second", "api"),
         (roles.api, arguments.first_key_file.is_some(), "--first-key-file", "api"),
     ];
-    match unused.into_iter().find(|(has_role, is_given, ..)| !has_role && *is_given) {
-        Some((_, _, flag, role)) => {
-            let message = format!("{flag} does nothing in a process without the role {role}");
-            Err(Failure::usage(message).with_hint(format!("add the role {role}, or leave {flag} out")))
-        }
-        None => Ok(()),
-    }
+    let unused = unused.into_iter().find(|(has_role, is_given, ..)| !has_role && *is_given);
+    unused.map_or(Ok(()), |(_, _, flag, role)| {
+        let message = format!("{flag} does nothing in a process without the role {role}");
+        Err(Failure::usage(message).with_hint(format!("add the role {role}, or leave {flag} out")))
+    })
 }
 
 /// Makes every file of this process its owner's alone: they hold keys, inputs and results.

@@ -1,6 +1,5 @@
 //! `inferstore status`: which service and account a command would use, and where each setting comes from.
 
-use clap::Args;
 use serde_json::json;
 
 use crate::failure::Result;
@@ -9,28 +8,20 @@ use crate::profiles;
 use crate::settings::{Session, Setting, masked, redact_url};
 use crate::table::Table;
 
-/// Show which service and account are used, and where each setting comes from
-#[derive(Debug, Args)]
-#[command(
-    visible_alias = "whoami",
-    after_help = "Examples:\n  inferstore status\n  inferstore status --profile staging"
-)]
-pub(crate) struct Arguments {}
+pub(crate) const EXAMPLES: &str = "Examples:\n  inferstore status\n  inferstore status --profile staging";
 
-pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
+pub(crate) async fn execute(session: &Session) -> Result {
     let target = session.target()?;
     let from = |setting: &Setting| format!("{} (from {})", setting.value, setting.source);
-    let base_url =
-        Setting { value: redact_url(&target.base_url.value), source: target.base_url.source.clone() };
-    let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
     let client = session.client_of(&target.base_url.value, &target.api_key.value)?;
     let balance = client.balance().await;
-    let account = balance.as_ref().ok();
-    let amount = account.and_then(|account| account.balance.as_ref()).map(ToString::to_string);
-    let free = account.and_then(|account| account.free_balance.as_ref()).map(ToString::to_string);
-    let wallet = account.and_then(|account| account.wallet_address.as_ref()).map(ToString::to_string);
+    let account = balance.as_ref().ok().cloned().unwrap_or_default();
+    let [amount, free] = [account.balance, account.free_balance].map(|amount| Some(amount?.to_string()));
+    let wallet = account.wallet_address;
     let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
     let (cacert, proxy) = session.cacert_and_proxy(&target.base_url.value);
+    let base_url = Setting { value: redact_url(&target.base_url.value), ..target.base_url };
+    let key = Setting { value: masked(&target.api_key.value), ..target.api_key };
     let cacert = cacert.map(|path| path.display().to_string());
     let proxy = proxy.as_deref().map(redact_url);
     let state = if balance.is_ok() { "reached, and the key is accepted" } else { "not usable" };

@@ -7,17 +7,19 @@ use std::time::{Duration, SystemTime};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Decimal};
+use inferstore::{Client, Decimal, Timestamp};
+
+use tokio::time::timeout;
 
 use super::models;
-use super::outcome::{WaitOptions, ended_task, outcome_report, outputs, stem_of_inputs, text, with_paths};
+use super::outcome::{self, WaitOptions, ended_task, outcome_report, stem_of_inputs, text, with_paths};
 use super::outputs::{OutputArguments, TemplateVariables, make_folder};
 use super::run::{self, RunOptions};
 use super::signals::interruptible;
 use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
-use crate::lists::{self, Listed};
+use crate::lists::{self, Fits, Listed};
 use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
 use crate::recorded::with_json;
@@ -43,19 +45,44 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  inferstore task show @last\n  inferstore task show ID -o out.png\n  inferstore task show ID --json=status,cost"
     )]
-    Show(ShowArguments),
+    Show {
+        #[command(flatten)]
+        task: OneTask,
+        #[command(flatten)]
+        outputs: OutputArguments,
+    },
     /// Wait until a task has ended
     ///
     /// The exit code says how: 0 success, 6 failed, 7 canceled, 8 not in time.
-    Wait(WaitArguments),
+    #[command(
+        after_help = "Examples:\n  inferstore task wait @last --deadline 10m\n  inferstore task wait ID -o outputs/"
+    )]
+    Wait {
+        #[command(flatten)]
+        task: OneTask,
+        #[command(flatten)]
+        wait: WaitOptions,
+        #[command(flatten)]
+        outputs: OutputArguments,
+    },
     /// Cancel tasks that are still in the queue; they are not billed
     #[command(
         after_help = "Examples:\n  inferstore task cancel @last\n  inferstore task list --status in_queue -q | xargs inferstore task cancel"
     )]
-    Cancel(CancelArguments),
+    Cancel {
+        /// The identifiers of the tasks, their beginnings or ends, or @last
+        #[arg(required = true, value_name = "TASK", add = complete::tasks())]
+        ids: Vec<String>,
+    },
     /// Print the log of a task: the standard error of its model, on a node outside of the service
     #[command(after_help = "Examples:\n  inferstore task logs @last\n  inferstore task logs @last --follow")]
-    Logs(LogsArguments),
+    Logs {
+        #[command(flatten)]
+        task: OneTask,
+        /// Print new lines until the task has ended
+        #[arg(short, long)]
+        follow: bool,
+    },
     /// Run the model of a task again, with the same inputs
     Rerun(Box<RerunArguments>),
 }
@@ -66,47 +93,6 @@ pub(crate) struct OneTask {
     /// The identifier of the task, its beginning or its end, or @last
     #[arg(value_name = "TASK", add = complete::tasks())]
     id: String,
-}
-
-/// Arguments of `task cancel`; `Command::Cancel` describes it.
-#[derive(Debug, Args)]
-pub(crate) struct CancelArguments {
-    /// The identifiers of the tasks, their beginnings or ends, or @last
-    #[arg(required = true, value_name = "TASK", add = complete::tasks())]
-    ids: Vec<String>,
-}
-
-/// Arguments of `task show`; `Command::Show` describes it.
-#[derive(Debug, Args)]
-pub(crate) struct ShowArguments {
-    #[command(flatten)]
-    task: OneTask,
-    #[command(flatten)]
-    outputs: OutputArguments,
-}
-
-/// Arguments of `task wait`; `Command::Wait` describes it.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  inferstore task wait @last --deadline 10m\n  inferstore task wait ID -o outputs/"
-)]
-pub(crate) struct WaitArguments {
-    #[command(flatten)]
-    task: OneTask,
-    #[command(flatten)]
-    wait: WaitOptions,
-    #[command(flatten)]
-    outputs: OutputArguments,
-}
-
-/// Arguments of `task logs`; `Command::Logs` describes it.
-#[derive(Debug, Args)]
-pub(crate) struct LogsArguments {
-    #[command(flatten)]
-    task: OneTask,
-    /// Print new lines until the task has ended
-    #[arg(short, long)]
-    follow: bool,
 }
 
 /// Run the model of a task again, with the same inputs
@@ -161,22 +147,19 @@ Examples:
 pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let client = &session.client()?;
     match command {
-        Command::Show(arguments) => show(arguments, client, &session).await,
-        Command::Wait(arguments) => wait(arguments, client, &session).await,
-        Command::Cancel(arguments) => cancel(&arguments.ids, client, &session).await,
+        Command::Show { task, outputs } => show(&task.id, &outputs, client, &session).await,
+        Command::Wait { task, wait, outputs } => wait_for(&task.id, wait, &outputs, client, &session).await,
+        Command::Cancel { ids } => cancel(&ids, client, &session).await,
         Command::List(arguments) if arguments.watch => watch_list(&arguments, client, &session).await,
-        Command::List(arguments) => {
-            let report = list(&arguments, client).await?;
-            session.output.report(&report)
-        }
-        Command::Logs(arguments) => logs(arguments, client, &session).await,
+        Command::List(arguments) => session.output.report(&list(&arguments, client).await?),
+        Command::Logs { task, follow } => logs(&task.id, follow, client, &session).await,
         Command::Rerun(arguments) => rerun(*arguments, session).await,
     }
 }
 
-async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> Result {
-    let delivery = arguments.outputs.check(make_folder, None, session)?;
-    let id = identified(&arguments.task.id, client).await?;
+async fn show(named: &str, outputs: &OutputArguments, client: &Client, session: &Session) -> Result {
+    let delivery = outputs.check(make_folder, None, session)?;
+    let id = identified(named, client).await?;
     let (task, json) = with_json(client.task(id).get()).await?;
     let result = task.result.clone().unwrap_or_default();
     let error = result.error.as_ref().filter(|error| !error.is_null());
@@ -197,21 +180,22 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     for (name, value) in task.input_data.iter().flatten() {
         table.add([format!("in {name}"), text(value)]);
     }
-    for (name, value) in outputs(&output) {
+    for (name, value) in outcome::outputs(&output) {
         table.add([format!("out {name}"), value]);
     }
     let mut report = Report::of_one(table, json, task.task_id.to_string()).of_type::<types::TaskDetail>();
-    let mut is_written = false;
-    if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
+    if outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
         let names = names_of(&task, client).await?;
         let saved = interruptible(delivery.deliver(&outcome, &names, session)).await?;
         with_paths(&mut report, &saved, session.output.options.format);
-        is_written = delivery.is_stdout();
-    } else if arguments.outputs.is_used() {
-        session.output.note("the task has no outputs");
+        if delivery.is_stdout() {
+            return Ok(());
+        }
+    } else if outputs.is_used() {
+        session.note("the task has no outputs");
     }
-    if is_written { Ok(()) } else { session.output.report(&report) }
+    session.output.report(&report)
 }
 
 /// A cost has a meaning only for a success.
@@ -226,11 +210,17 @@ async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<TemplateV
     Ok(TemplateVariables { input: stem_of_inputs(inputs), model })
 }
 
-async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
+async fn wait_for(
+    named: &str,
+    options: WaitOptions,
+    outputs: &OutputArguments,
+    client: &Client,
+    session: &Session,
+) -> Result {
     session.output.check_fields(fields::of::<types::TaskDetail>())?;
-    let delivery = arguments.outputs.check(make_folder, None, session)?;
-    let id = identified(&arguments.task.id, client).await?;
-    let WaitOptions { deadline, cancel_at_deadline, poll } = arguments.wait;
+    let delivery = outputs.check(make_folder, None, session)?;
+    let id = identified(named, client).await?;
+    let WaitOptions { deadline, cancel_at_deadline, poll } = options;
     let mut progress = Progress::new(&session.output);
     progress.state("task", &format!("waiting for {id}"));
     let wait = client.task(id).wait().deadline(deadline).cancel_at_deadline(cancel_at_deadline).poll(poll);
@@ -244,11 +234,10 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
         }
     };
     let mut report = outcome_report(&outcome, client, session).await;
-    let names = if arguments.outputs.is_used() {
-        names_of(&client.task(outcome.task.clone()).get().await?, client).await?
-    } else {
-        TemplateVariables::default()
-    };
+    let mut names = TemplateVariables::default();
+    if outputs.is_used() {
+        names = names_of(&client.task(outcome.task.clone()).get().await?, client).await?;
+    }
     let saved = interruptible(delivery.deliver(&outcome, &names, session)).await;
     if !delivery.is_stdout() {
         with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
@@ -267,7 +256,7 @@ async fn cancel(named: &[String], client: &Client, session: &Session) -> Result 
     for id in ids {
         match client.task(id.as_str()).cancel().await {
             Ok(()) => {
-                session.output.note(format!("task {id} is canceled and is not billed"));
+                session.note(format!("task {id} is canceled and is not billed"));
                 canceled.push(id);
             }
             // The other tasks are canceled nevertheless.
@@ -278,9 +267,8 @@ async fn cancel(named: &[String], client: &Client, session: &Session) -> Result 
     session.output.failures(failures)
 }
 
-async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> Result {
-    let LogsArguments { task, follow } = arguments;
-    let task = client.task(identified(&task.id, client).await?);
+async fn logs(named: &str, follow: bool, client: &Client, session: &Session) -> Result {
+    let task = client.task(identified(named, client).await?);
     let (mut shown, mut attempt) = (0, None);
     loop {
         // The log of a task that has ended is complete.
@@ -298,25 +286,18 @@ async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> R
             // Each attempt begins a new log.
             let known = if log.attempt == attempt { shown } else { 0 };
             if offset > known {
-                session.output.note(format!("{} bytes of the log are not kept", offset - known));
+                session.note(format!("{} bytes of the log are not kept", offset - known));
             }
             let new = text.get(known.saturating_sub(offset)..).unwrap_or(&text);
-            let lines = new.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
-                Some(line) => printable(line) + "\n",
-                None => printable(line),
-            });
-            session.output.bytes(lines.collect::<String>().as_bytes())?;
+            let lines: Vec<String> = new.split('\n').map(printable).collect();
+            session.output.bytes(lines.join("\n").as_bytes())?;
             (shown, attempt) = (end, log.attempt);
         }
         if has_ended && end == 0 {
-            session.output.note("the log is empty: only models on nodes elsewhere write one");
+            session.note("the log is empty: only models on nodes elsewhere write one");
         }
-        if has_ended || session.output.is_closed() {
+        if has_ended || is_closed_within(LOG_INTERVAL, session).await {
             return Ok(());
-        }
-        tokio::select! {
-            () = closed() => return Ok(()),
-            () = tokio::time::sleep(LOG_INTERVAL) => {}
         }
     }
 }
@@ -347,8 +328,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
             })
     };
     let is_filtered = status.is_some() || model.is_some() || since.is_some() || search.is_some();
-    let fits: Option<&(dyn Fn(&types::TaskRecord) -> bool + Sync)> =
-        if is_filtered { Some(&fits) } else { None };
+    let fits: Fits<'_, types::TaskRecord> = if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
     let listed = lists::newest(*offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
     if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
@@ -360,8 +340,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
 
 /// Returns true when a task was created at this time or later.
 fn is_since(task: &types::TaskRecord, earliest: SystemTime) -> bool {
-    let created = task.created_at.as_ref().and_then(inferstore::Timestamp::to_system_time);
-    created.is_some_and(|created| created >= earliest)
+    task.created_at.as_ref().and_then(Timestamp::to_system_time).is_some_and(|created| created >= earliest)
 }
 
 async fn watch_list(arguments: &ListArguments, client: &Client, session: &Session) -> Result {
@@ -377,14 +356,15 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
             session.output.report(&report)?;
             last = drawn;
         }
-        if session.output.is_closed() {
+        if is_closed_within(WATCH_INTERVAL, session).await {
             return Ok(());
         }
-        tokio::select! {
-            () = closed() => return Ok(()),
-            () = tokio::time::sleep(WATCH_INTERVAL) => {}
-        }
     }
+}
+
+/// Waits so long, or until the reader of standard output has gone. Returns true if it has.
+async fn is_closed_within(interval: Duration, session: &Session) -> bool {
+    session.output.is_closed() || timeout(interval, closed()).await.is_ok()
 }
 
 fn history(listed: &Listed<types::TaskRecord>) -> Table {

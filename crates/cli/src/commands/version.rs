@@ -86,13 +86,10 @@ pub(crate) async fn check(arguments: Arguments, session: &Session) -> Result {
         table.add(cells.map(|cell| Cell::from(cell.map(String::as_str).unwrap_or_default())));
     }
     let mut report = Report::of_one(table, json!({"version": VERSION, "newer": newer}), newest);
-    report.below = vec![if newer.is_empty() {
-        format!("inferstore {VERSION} is the newest release")
-    } else {
-        format!("this is inferstore {VERSION}")
-    }];
+    report.below = vec![format!("this is inferstore {VERSION}")];
     if newer.is_empty() {
         report.table = Table::default();
+        report.below = vec![format!("inferstore {VERSION} is the newest release")];
     }
     session.output.report(&report)
 }
@@ -142,8 +139,8 @@ fn newer(list: Vec<u8>, url: &Url) -> Result<Vec<Release>> {
 
 /// Returns the three numbers of a release; None for a pre-release.
 fn numbers(version: &str) -> Option<[u64; 3]> {
-    let numbers: Vec<u64> = version.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    numbers.try_into().ok()
+    let numbers: Option<Vec<u64>> = version.split('.').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
 }
 
 /// Returns a URL without credentials and query, which may be secret.

@@ -6,32 +6,34 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Account, Adjustment, Command, File, Key, Member, Model, Node, Page, Quota, Task};
+use super::{
+    Account, Adjustment, Command, File, Key, Member, Model, Node, OneAccount, OneModel, OneTask, Page, Quota,
+    Task,
+};
 use crate::commands::api::{not_read, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
-use crate::table::{Cell, Column, Fit, Table};
+use crate::table::{Cell, Fit, Table};
 use crate::time;
 
 /// The most records of a list.
 const MAX_PAGE: u32 = 1_000;
 
-/// The columns of a list: the heading, and the field of the records.
-type Columns = &'static [(&'static str, &'static str)];
+/// The fields of the records of a list, in the order of its columns. The first one identifies a record.
+type Fields = &'static [&'static str];
 
-const ACCOUNTS: Columns = &[
-    ("ACCOUNT", "account"),
-    ("SCOPE", "scope"),
-    ("STATE", "state"),
-    ("BALANCE", "balance"),
-    ("FREE", "free_balance"),
-    ("DEBT", "debt"),
-    ("EARNINGS", "earnings"),
-];
-/// The fields of an account, in the order of `admin account show`.
-const ACCOUNT: Columns = &[
+const ACCOUNTS: Fields = &["account", "scope", "state", "balance", "free_balance", "debt", "earnings"];
+const KEYS: Fields = &["key", "name", "created_at", "expires_at", "daily_limit", "models", "revoked_at"];
+const MOVEMENTS: Fields = &["at", "reason", "amount", "from", "to", "reference", "note"];
+const NODES: Fields = &["key", "node", "seen_at", "models", "created_at", "revoked_at"];
+const TASKS: Fields = &["task", "account", "model", "status", "cost", "is_refunded", "created_at"];
+const MODELS: Fields =
+    &["model", "publisher", "price", "visibility", "state", "is_verified", "is_playground", "updated_at"];
+
+/// The names of the fields of an account, in the order of `admin account show`.
+const ACCOUNT: [(&str, &str); 8] = [
     ("account", "account"),
     ("scope", "scope"),
     ("state", "state"),
@@ -41,82 +43,34 @@ const ACCOUNT: Columns = &[
     ("debt", "debt"),
     ("earnings", "earnings"),
 ];
-const MEMBERS: Columns = &[("MEMBER", "member")];
-const KEYS: Columns = &[
-    ("KEY", "key"),
-    ("NAME", "name"),
-    ("CREATED", "created_at"),
-    ("EXPIRES", "expires_at"),
-    ("DAILY LIMIT", "daily_limit"),
-    ("MODELS", "models"),
-    ("REVOKED", "revoked_at"),
-];
-const ACTIONS: Columns = &[("AT", "at"), ("REQUEST", "request"), ("BODY", "body"), ("STATUS", "status")];
-const MOVEMENTS: Columns = &[
-    ("AT", "at"),
-    ("REASON", "reason"),
-    ("AMOUNT", "amount"),
-    ("FROM", "from"),
-    ("TO", "to"),
-    ("REFERENCE", "reference"),
-    ("NOTE", "note"),
-];
-const MODELS: Columns = &[
-    ("MODEL", "model"),
-    ("PUBLISHER", "publisher"),
-    ("PRICE", "price"),
-    ("VISIBILITY", "visibility"),
-    ("STATE", "state"),
-    ("VERIFIED", "is_verified"),
-    ("PLAYGROUND", "is_playground"),
-    ("UPDATED", "updated_at"),
-];
-const NODES: Columns = &[
-    ("KEY", "key"),
-    ("NODE", "node"),
-    ("SEEN", "seen_at"),
-    ("MODELS", "models"),
-    ("CREATED", "created_at"),
-    ("REVOKED", "revoked_at"),
-];
-const TASKS: Columns = &[
-    ("TASK", "task"),
-    ("ACCOUNT", "account"),
-    ("MODEL", "model"),
-    ("STATUS", "status"),
-    ("COST", "cost"),
-    ("REFUNDED", "is_refunded"),
-    ("CREATED", "created_at"),
-];
 
+/// Does what the command says, and reports it.
 pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: &mut Session) -> Result {
+    let mut calls = Calls { admin, session };
     match command {
-        Command::Account(command) => account(command, admin, session).await,
-        Command::Member(command) => member(command, admin, session).await,
-        Command::Key(command) => key(command, admin, session).await,
-        Command::Credit { adjustment, note } => adjust(admin, session, "credits", adjustment, note).await,
-        Command::Debit { adjustment, note } => adjust(admin, session, "debits", adjustment, Some(note)).await,
-        Command::Model(command) => model(command, admin, session).await,
-        Command::Node(command) => node(command, admin, session).await,
-        Command::Task(command) => task(command, admin, session).await,
+        Command::Account(command) => calls.account(command).await,
+        Command::Member(command) => calls.member(command).await,
+        Command::Key(command) => calls.key(command).await,
+        Command::Credit { adjustment, note } => calls.adjust("credits", adjustment, note).await,
+        Command::Debit { adjustment, note } => calls.adjust("debits", adjustment, Some(note)).await,
+        Command::Model(command) => calls.model(command).await,
+        Command::Node(command) => calls.node(command).await,
+        Command::Task(command) => calls.task(command).await,
         Command::File(File::Delete { url }) => {
-            let data = admin.call("DELETE", &["files"], Some(json!({ "url": url }).to_string())).await?;
-            done(session, "the file is deleted", &data, &url)
+            calls.change("DELETE", &["files"], Some(json!({ "url": url })), "the file is deleted", &url).await
         }
         Command::Log(page) => {
-            let data = admin.list(&["log"], &paging(&page)).await?;
-            list(session, &data, "actions", ACTIONS)
+            calls.list(&["log"], page.query(), "actions", &["at", "request", "body", "status"]).await
         }
         // They work on the data of a stopped service.
         Command::Export(_) | Command::Import(_) => Ok(()),
-        Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
+        Command::Audit => calls.audit().await,
         Command::Backup { folder } => {
-            let folder = std::path::absolute(session.environment.folder.join(folder))
+            let folder = std::path::absolute(calls.session.here(folder))
                 .map_err(|error| Failure::local_failure("the folder cannot be named", error))?;
-            let body = json!({ "folder": folder });
-            let data = admin.call("POST", &["backups"], Some(body.to_string())).await?;
+            let data = calls.call("POST", &["backups"], Some(json!({ "folder": folder }))).await?;
             let note = format!("{} is a data folder with {} objects", folder.display(), data["objects"]);
-            done(session, &note, &data, &folder.to_string_lossy())?;
+            done(calls.session, &note, &data, &folder.to_string_lossy())?;
             match data["missing"].as_u64() {
                 Some(0) => Ok(()),
                 _ => Err(Failure::new(exit::FAILED, format!("{} objects have no bytes", data["missing"]))
@@ -126,113 +80,325 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
     }
 }
 
-async fn adjust(
-    admin: &mut AdminClient,
-    session: &Session,
-    kind: &str,
-    adjustment: Adjustment,
-    note: Option<String>,
-) -> Result {
-    let Adjustment { account, amount, free, reference } = adjustment;
-    let purse = if free { "free" } else { "paid" };
-    let body = json!({ purse: amount.to_string(), "reference": reference, "note": note });
-    let data = admin.call("POST", &["accounts", &account, kind], Some(body.to_string())).await?;
-    let change = if kind == "debits" { "less" } else { "more" };
-    let done_now = format!("{account} has {amount} {change}{}", if free { " free credits" } else { "" });
-    let note = match data["is_repeated"].as_bool() {
-        Some(true) => "this reference was used for the same amount before; nothing was changed",
-        _ => &done_now,
-    };
-    done(session, note, &data, &account)
-}
-
-async fn account(command: Account, admin: &mut AdminClient, session: &Session) -> Result {
-    match command {
-        Account::Add { name, organization } => {
-            let scope = if organization { "organization" } else { "personal" };
-            let body = json!({ "account": name, "scope": scope });
-            let data = admin.call("POST", &["accounts"], Some(body.to_string())).await?;
-            done(session, &format!("the account {name} is added"), &data, &name)
-        }
-        Account::List => list(session, &admin.call("GET", &["accounts"], None).await?, "accounts", ACCOUNTS),
-        Account::Show { account } => {
-            let data = admin.call("GET", &["accounts", &account], None).await?;
-            show(session, &data, &account, ACCOUNT)
-        }
-        Account::Suspend { account } => set_state(admin, session, &account, "suspended").await,
-        Account::Resume { account } => set_state(admin, session, &account, "active").await,
-        Account::Close { account } => set_state(admin, session, &account, "closed").await,
-        Account::Quota { account, quota: Quota(quota) } => {
-            let body = json!({ "quota": quota });
-            let data = admin.call("PATCH", &["accounts", &account], Some(body.to_string())).await?;
-            let note = match quota {
-                Some(bytes) => format!("{account} may store {bytes} bytes"),
-                None => format!("{account} may store any number of bytes"),
-            };
-            done(session, &note, &data, &account)
-        }
-        Account::Movements { account, page } => {
-            let data = admin.list(&["accounts", &account, "movements"], &paging(&page)).await?;
-            list(session, &data, "movements", MOVEMENTS)
-        }
+impl Page {
+    fn query(&self) -> Vec<(&'static str, String)> {
+        vec![("limit", self.limit.to_string()), ("offset", self.offset.to_string())]
     }
 }
 
-async fn set_state(admin: &mut AdminClient, session: &Session, account: &str, state: &str) -> Result {
-    let body = json!({ "state": state });
-    let data = admin.call("PATCH", &["accounts", account], Some(body.to_string())).await?;
-    let note = match data["canceled_tasks"].as_u64() {
-        Some(1) => format!("{account} is {state}, and its queued task is canceled"),
-        Some(tasks @ 2..) => format!("{account} is {state}, and its {tasks} queued tasks are canceled"),
-        _ => format!("{account} is {state}"),
-    };
-    done(session, &note, &data, account)
+/// The calls to a service, which are reported to a session.
+struct Calls<'a> {
+    admin: &'a mut AdminClient,
+    session: &'a mut Session,
 }
 
-async fn member(command: Member, admin: &mut AdminClient, session: &Session) -> Result {
-    match command {
-        Member::Add { organization, person } => {
-            let data = admin.call("PUT", &["accounts", &organization, "members", &person], None).await?;
-            done(session, &format!("{person} is a member of {organization}"), &data, &person)
+impl Calls<'_> {
+    async fn call(&mut self, method: &str, path: &[&str], body: Option<Value>) -> Result<Value> {
+        Ok(self.admin.call(method, path, body.map(|body| body.to_string())).await?)
+    }
+
+    /// A call that changes something, which `note` tells.
+    async fn change(
+        &mut self,
+        method: &str,
+        path: &[&str],
+        body: Option<Value>,
+        note: &str,
+        quiet: &str,
+    ) -> Result {
+        let data = self.call(method, path, body).await?;
+        done(self.session, note, &data, quiet)
+    }
+
+    /// A list, whose records are in the member `name` of the response.
+    async fn list(
+        &mut self,
+        path: &[&str],
+        query: Vec<(&str, String)>,
+        name: &str,
+        fields: &[&str],
+    ) -> Result {
+        let data = self.admin.list(path, &query).await?;
+        let headings = (0..).zip(fields).map(|(rank, field)| match rank {
+            0 => (heading(field), Fit::Keep),
+            // The last columns are left out first.
+            rank => (heading(field), Fit::Drop(rank)),
+        });
+        let mut table = Table::new(headings);
+        let (mut records, mut quiet) = (Vec::new(), Vec::new());
+        for record in data[name].as_array().into_iter().flatten() {
+            table.add(fields.iter().map(|field| match *field {
+                "status" => Cell::status(&cell(&record["status"])),
+                field if field == "at" || field.ends_with("_at") => {
+                    time::age(record[field].as_str().map(Timestamp::from).as_ref())
+                }
+                field => Cell::from(cell(&record[field])),
+            }));
+            records.push(record.to_string());
+            quiet.push(cell(&record[fields[0]]));
         }
-        Member::List { organization } => {
-            let data = admin.call("GET", &["accounts", &organization, "members"], None).await?;
-            list(session, &data, "members", MEMBERS)
+        let report = Report { table, json: data.to_string(), quiet, ..Report::default() };
+        self.session.output.report(&Report { records: Some(records), ..report })
+    }
+
+    /// The fields of one record: these first, then all others.
+    async fn show(&mut self, path: &[&str], quiet: &str, first: &[(&str, &str)]) -> Result {
+        let data = self.call("GET", path, None).await?;
+        let mut table = Table::default();
+        for (name, field) in first {
+            table.add([(*name).to_owned(), cell(&data[*field])]);
         }
-        Member::Remove { organization, person } => {
-            let data = admin.call("DELETE", &["accounts", &organization, "members", &person], None).await?;
-            let message = format!(
-                "{person} is no longer a member of {organization}, which pays from now on for the files that {person} \
-                 uploaded into its storage"
-            );
-            done(session, &message, &data, &person)
+        for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+            if !first.iter().any(|(_, field)| field == name) {
+                table.add([name.replace('_', " "), cell(value)]);
+            }
+        }
+        self.session.output.report(&Report::of_one(table, data, quiet))
+    }
+
+    /// A new key, of which the service keeps only a hash.
+    fn show_once(&self, owner: &str, kind: &str, data: &Value) -> Result {
+        let key = cell(&data[kind]);
+        let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
+        self.session.output.report_key(&Report::of_one(table, data, key))?;
+        self.session.note("only a hash of the key is kept, so this is the one time it is shown");
+        Ok(())
+    }
+
+    async fn adjust(&mut self, kind: &str, adjustment: Adjustment, note: Option<String>) -> Result {
+        let Adjustment { account, amount, free, reference } = adjustment;
+        let purse = if free { "free" } else { "paid" };
+        let body = json!({ purse: amount.to_string(), "reference": reference, "note": note });
+        let data = self.call("POST", &["accounts", &account, kind], Some(body)).await?;
+        let change = if kind == "debits" { "less" } else { "more" };
+        let done_now = format!("{account} has {amount} {change}{}", if free { " free credits" } else { "" });
+        let note = match data["is_repeated"].as_bool() {
+            Some(true) => "this reference was used for the same amount before; nothing was changed",
+            _ => &done_now,
+        };
+        done(self.session, note, &data, &account)
+    }
+
+    async fn account(&mut self, command: Account) -> Result {
+        match command {
+            Account::Add { name, organization } => {
+                let scope = if organization { "organization" } else { "personal" };
+                let body = json!({ "account": name, "scope": scope });
+                let note = format!("the account {name} is added");
+                self.change("POST", &["accounts"], Some(body), &note, &name).await
+            }
+            Account::List => self.list(&["accounts"], Vec::new(), "accounts", ACCOUNTS).await,
+            Account::Show(OneAccount { account }) => {
+                self.show(&["accounts", &account], &account, &ACCOUNT).await
+            }
+            Account::Suspend(OneAccount { account }) => self.set_state(&account, "suspended").await,
+            Account::Resume(OneAccount { account }) => self.set_state(&account, "active").await,
+            Account::Close(OneAccount { account }) => self.set_state(&account, "closed").await,
+            Account::Quota { account, quota: Quota(quota) } => {
+                let most = quota.map_or_else(|| "any number of".to_owned(), |bytes| bytes.to_string());
+                let note = format!("{account} may store {most} bytes");
+                let body = json!({ "quota": quota });
+                self.change("PATCH", &["accounts", &account], Some(body), &note, &account).await
+            }
+            Account::Movements { account, page } => {
+                let path = ["accounts", &account, "movements"];
+                self.list(&path, page.query(), "movements", MOVEMENTS).await
+            }
         }
     }
-}
 
-async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Result {
-    match command {
-        Key::Add { account, name, expires_in_days, daily_limit, models } => {
-            let body = json!({
-                "name": name,
-                "expires_in_days": expires_in_days,
-                "daily_limit": daily_limit,
-                "models": Some(&models).filter(|models| !models.is_empty()),
-            });
-            let data = admin.call("POST", &["accounts", &account, "keys"], Some(body.to_string())).await?;
-            warn_of_unknown(models, admin, session).await?;
-            show_once(session, "account", "api_key", &data)
+    async fn set_state(&mut self, account: &str, state: &str) -> Result {
+        let body = json!({ "state": state });
+        let data = self.call("PATCH", &["accounts", account], Some(body)).await?;
+        let note = match data["canceled_tasks"].as_u64() {
+            Some(1) => format!("{account} is {state}, and its queued task is canceled"),
+            Some(tasks @ 2..) => format!("{account} is {state}, and its {tasks} queued tasks are canceled"),
+            _ => format!("{account} is {state}"),
+        };
+        done(self.session, &note, &data, account)
+    }
+
+    async fn member(&mut self, command: Member) -> Result {
+        let (method, organization, person, note) = match command {
+            Member::List { organization } => {
+                let path = ["accounts", &organization, "members"];
+                return self.list(&path, Vec::new(), "members", &["member"]).await;
+            }
+            Member::Add { organization, person } => ("PUT", organization, person, "a member of"),
+            Member::Remove { organization, person } => {
+                ("DELETE", organization, person, "no longer a member of")
+            }
+        };
+        let mut note = format!("{person} is {note} {organization}");
+        if method == "DELETE" {
+            note +=
+                &format!(", which pays from now on for the files that {person} uploaded into its storage");
         }
-        Key::List { account } => {
-            let data = admin.call("GET", &["accounts", &account, "keys"], None).await?;
-            list(session, &data, "keys", KEYS)
+        self.change(method, &["accounts", &organization, "members", &person], None, &note, &person).await
+    }
+
+    async fn key(&mut self, command: Key) -> Result {
+        match command {
+            Key::Add { account, name, expires_in_days, daily_limit, models } => {
+                let body = json!({
+                    "name": name,
+                    "expires_in_days": expires_in_days,
+                    "daily_limit": daily_limit,
+                    "models": Some(&models).filter(|models| !models.is_empty()),
+                });
+                let data = self.call("POST", &["accounts", &account, "keys"], Some(body)).await?;
+                self.warn_of_unknown(models).await?;
+                self.show_once("account", "api_key", &data)
+            }
+            Key::List(OneAccount { account }) => {
+                self.list(&["accounts", &account, "keys"], Vec::new(), "keys", KEYS).await
+            }
+            Key::Revoke { key } => {
+                let key = key.map_or_else(|| self.session.read_secret("API key (it is not shown): "), Ok)?;
+                let body = json!({ "key": key });
+                self.change("POST", &["keys", "revoke"], Some(body), "the key is revoked", "").await
+            }
         }
-        Key::Revoke { key } => {
-            let key = key.map_or_else(|| session.read_secret("API key (it is not shown): "), Ok)?;
-            let body = json!({ "key": key });
-            let data = admin.call("POST", &["keys", "revoke"], Some(body.to_string())).await?;
-            done(session, "the key is revoked", &data, "")
+    }
+
+    async fn model(&mut self, command: Model) -> Result {
+        let (note, change, model) = match command {
+            Model::List(page) => return self.list(&["models"], page.query(), "models", MODELS).await,
+            Model::Publish { account, file } => return self.publish(&account, &file).await,
+            Model::Version { account, file } => return self.publish_version(&account, &file).await,
+            Model::Visibility { model, visibility } => {
+                (format!("{model} is {visibility}"), json!({ "visibility": visibility }), model)
+            }
+            Model::Verified { model, verified } => {
+                let not = if verified { "" } else { "not " };
+                (format!("{model} is {not}verified"), json!({ "is_verified": verified }), model)
+            }
+            Model::Playground { model, playground } => {
+                let not = if playground { "" } else { "not " };
+                (format!("{model} is {not}in the playground"), json!({ "is_playground": playground }), model)
+            }
+            Model::Pause(OneModel { model }) => {
+                (format!("tasks of {model} wait"), json!({ "state": "paused" }), model)
+            }
+            Model::Resume(OneModel { model }) => {
+                (format!("tasks of {model} are run"), json!({ "state": "active" }), model)
+            }
+            Model::Retire(OneModel { model }) => {
+                (format!("{model} takes no tasks"), json!({ "state": "retired" }), model)
+            }
+            Model::Describe { model, texts } => (format!("{model} is described anew"), json!(texts), model),
+            Model::Price { model, price } => {
+                let note = format!("a run of {model} costs {price} from now on");
+                (note, json!({ "price": price.to_string() }), model)
+            }
+        };
+        self.change("PATCH", &["models", &model], Some(change), &note, &model).await
+    }
+
+    /// Publishes the model in a file, whose text stays as it is.
+    async fn publish(&mut self, account: &str, file: &str) -> Result {
+        let text = text_of(file, self.session)?;
+        let Spec { id, .. } = read_spec(&text)?;
+        let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
+        let data = self.admin.call("POST", &["models"], Some(body)).await?;
+        done(self.session, &format!("{account} has published the model {id}"), &data, &id)
+    }
+
+    async fn publish_version(&mut self, account: &str, file: &str) -> Result {
+        let Spec { id, input_format, output_format } = read_spec(&text_of(file, self.session)?)?;
+        let account = json!(account);
+        let formats = format!(r#""input_format":{input_format},"output_format":{output_format}"#);
+        let body = format!(r#"{{"account":{account},{formats}}}"#);
+        let data = self.admin.call("POST", &["models", &id, "versions"], Some(body)).await?;
+        let hash = cell(&data["commit_hash"]);
+        done(self.session, &format!("version {hash} of {id} is the active one"), &data, &hash)
+    }
+
+    async fn node(&mut self, command: Node) -> Result {
+        match command {
+            Node::List => self.list(&["nodes"], Vec::new(), "nodes", NODES).await,
+            Node::Add { name, models } => {
+                let mut body = json!({ "name": name });
+                if !models.is_empty() {
+                    body["models"] = json!(models);
+                }
+                let data = self.call("POST", &["nodes", "keys"], Some(body)).await?;
+                self.warn_of_unknown(models).await?;
+                self.show_once("name", "node_key", &data)
+            }
+            Node::Revoke { name } => {
+                self.change("DELETE", &["nodes", "keys", &name], None, "the key is revoked", &name).await
+            }
         }
+    }
+
+    /// Notes the models that are not published. A key for them is made nevertheless.
+    async fn warn_of_unknown(&mut self, models: Vec<String>) -> Result {
+        for model in self.unknown(models).await? {
+            self.session.note(format!("warning: there is no model {model} yet"));
+        }
+        Ok(())
+    }
+
+    /// Returns those of the models that are not published.
+    async fn unknown(&mut self, mut models: Vec<String>) -> Result<Vec<String>> {
+        let mut page = Page { limit: MAX_PAGE, offset: 0 };
+        while !models.is_empty() {
+            let listed = self.admin.list(&["models"], &page.query()).await?;
+            let published: Vec<String> = listed["models"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|model| cell(&model["model"]))
+                .collect();
+            if published.is_empty() {
+                break;
+            }
+            models.retain(|model| !published.contains(model));
+            page.offset += published.len() as u64;
+        }
+        Ok(models)
+    }
+
+    async fn task(&mut self, command: Task) -> Result {
+        let (task, action, body, note) = match command {
+            Task::List { account, status, page } => {
+                let mut query = page.query();
+                query.extend(account.map(|account| ("account", account)));
+                query.extend(status.map(|status| ("status", status)));
+                return self.list(&["tasks"], query, "tasks", TASKS).await;
+            }
+            Task::Show(OneTask { task }) => return self.show(&["tasks", &task], &task, &[]).await,
+            Task::Refund(OneTask { task }) => {
+                let data = self.call("POST", &["tasks", &task, "refund"], None).await?;
+                let note = format!("{} has {} back", cell(&data["account"]), cell(&data["amount"]));
+                return done(self.session, &note, &data, &task);
+            }
+            Task::Cancel(OneTask { task }) => (task, "cancel", None, "the task is canceled"),
+            Task::Fail { task, message } => {
+                (task, "fail", Some(json!({ "message": message })), "the task has failed")
+            }
+            Task::Requeue(OneTask { task }) => {
+                (task, "requeue", None, "the node has lost the task, and any node can run it")
+            }
+        };
+        self.change("POST", &["tasks", &task, action], body, note, &task).await
+    }
+
+    async fn audit(&mut self) -> Result {
+        let data = self.call("GET", &["audit"], None).await?;
+        let faults: Vec<String> = data["faults"].as_array().into_iter().flatten().map(cell).collect();
+        let count = cell(&data["movements"]);
+        let table = Table::of_fields([
+            ("movements", Some(count.clone())),
+            ("faults", Some(faults.len().to_string())),
+        ]);
+        self.session.output.report(&Report::of_one(table, data, count))?;
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(exit::FAILED, format!("the books are wrong: {}", faults.join("; ")))
+            .with_hint("keep a copy of the data folder, and report this to the maintainers of the service"))
     }
 }
 
@@ -244,229 +410,22 @@ struct Spec {
     output_format: Box<RawValue>,
 }
 
-async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -> Result {
-    match command {
-        Model::List(page) => {
-            let data = admin.list(&["models"], &paging(&page)).await?;
-            list(session, &data, "models", MODELS)
-        }
-        Model::Publish { account, file } => {
-            let text = text_of(&file, session)?;
-            let spec: Spec = read_spec(&text)?;
-            let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
-            let data = admin.call("POST", &["models"], Some(body)).await?;
-            let note = format!("{account} has published the model {}", spec.id);
-            done(session, &note, &data, &spec.id)
-        }
-        Model::Version { account, file } => {
-            let Spec { id, input_format, output_format } = read_spec(&text_of(&file, session)?)?;
-            let account = json!(account);
-            let formats = format!(r#""input_format":{input_format},"output_format":{output_format}"#);
-            let body = format!(r#"{{"account":{account},{formats}}}"#);
-            let data = admin.call("POST", &["models", &id, "versions"], Some(body)).await?;
-            let hash = cell(&data["commit_hash"]);
-            done(session, &format!("version {hash} of {id} is the active one"), &data, &hash)
-        }
-        Model::Visibility { model, visibility } => {
-            let note = format!("{model} is {visibility}");
-            change(admin, session, &model, json!({ "visibility": visibility }), &note).await
-        }
-        Model::Verified { model, verified } => {
-            let is_verified = verified == "yes";
-            let note = format!("{model} is {}verified", if is_verified { "" } else { "not " });
-            change(admin, session, &model, json!({ "is_verified": is_verified }), &note).await
-        }
-        Model::Playground { model, playground } => {
-            let is_playground = playground == "yes";
-            let note = format!("{model} is {}in the playground", if is_playground { "" } else { "not " });
-            change(admin, session, &model, json!({ "is_playground": is_playground }), &note).await
-        }
-        Model::Pause { model } => {
-            let note = format!("tasks of {model} wait");
-            change(admin, session, &model, json!({ "state": "paused" }), &note).await
-        }
-        Model::Resume { model } => {
-            let note = format!("tasks of {model} are run");
-            change(admin, session, &model, json!({ "state": "active" }), &note).await
-        }
-        Model::Retire { model } => {
-            let note = format!("{model} takes no tasks");
-            change(admin, session, &model, json!({ "state": "retired" }), &note).await
-        }
-        Model::Describe { model, texts } => {
-            let note = format!("{model} is described anew");
-            change(admin, session, &model, json!(texts), &note).await
-        }
-        Model::Price { model, price } => {
-            let note = format!("a run of {model} costs {price} from now on");
-            change(admin, session, &model, json!({ "price": price.to_string() }), &note).await
-        }
-    }
-}
-
 fn read_spec(text: &str) -> Result<Spec> {
     serde_json::from_str(text).map_err(|error| not_read(format!("the file describes no model: {error}")))
 }
 
-async fn change(
-    admin: &mut AdminClient,
-    session: &Session,
-    model: &str,
-    change: Value,
-    note: &str,
-) -> Result {
-    let data = admin.call("PATCH", &["models", model], Some(change.to_string())).await?;
-    done(session, note, &data, model)
-}
-
-async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Result {
-    match command {
-        Node::List => list(session, &admin.call("GET", &["nodes"], None).await?, "nodes", NODES),
-        Node::Add { name, models } => {
-            let mut body = json!({ "name": name });
-            if !models.is_empty() {
-                body["models"] = json!(models);
-            }
-            let data = admin.call("POST", &["nodes", "keys"], Some(body.to_string())).await?;
-            warn_of_unknown(models, admin, session).await?;
-            show_once(session, "name", "node_key", &data)
-        }
-        Node::Revoke { name } => {
-            let data = admin.call("DELETE", &["nodes", "keys", &name], None).await?;
-            done(session, "the key is revoked", &data, &name)
-        }
-    }
-}
-
-/// Notes the models that are not published. A key for them is made nevertheless.
-async fn warn_of_unknown(models: Vec<String>, admin: &mut AdminClient, session: &Session) -> Result {
-    for model in unknown(models, admin).await? {
-        session.output.note(format!("warning: there is no model {model} yet"));
-    }
-    Ok(())
-}
-
-/// Returns those of the models that are not published.
-async fn unknown(mut models: Vec<String>, admin: &mut AdminClient) -> Result<Vec<String>> {
-    let mut offset = 0;
-    while !models.is_empty() {
-        let page = admin.list(&["models"], &paging(&Page { limit: MAX_PAGE, offset })).await?;
-        let published: Vec<String> =
-            page["models"].as_array().into_iter().flatten().map(|model| cell(&model["model"])).collect();
-        if published.is_empty() {
-            break;
-        }
-        models.retain(|model| !published.contains(model));
-        offset += published.len() as u64;
-    }
-    Ok(models)
-}
-
-async fn task(command: Task, admin: &mut AdminClient, session: &Session) -> Result {
-    match command {
-        Task::List { account, status, page } => {
-            let mut query = paging(&page);
-            query.extend(account.map(|account| ("account", account)));
-            query.extend(status.map(|status| ("status", status)));
-            list(session, &admin.list(&["tasks"], &query).await?, "tasks", TASKS)
-        }
-        Task::Show { task } => show(session, &admin.call("GET", &["tasks", &task], None).await?, &task, &[]),
-        Task::Cancel { task } => {
-            let data = admin.call("POST", &["tasks", &task, "cancel"], None).await?;
-            done(session, "the task is canceled", &data, &task)
-        }
-        Task::Fail { task, message } => {
-            let body = json!({ "message": message });
-            let data = admin.call("POST", &["tasks", &task, "fail"], Some(body.to_string())).await?;
-            done(session, "the task has failed", &data, &task)
-        }
-        Task::Requeue { task } => {
-            let data = admin.call("POST", &["tasks", &task, "requeue"], None).await?;
-            done(session, "the node has lost the task, and any node can run it", &data, &task)
-        }
-        Task::Refund { task } => {
-            let data = admin.call("POST", &["tasks", &task, "refund"], None).await?;
-            let note = format!("{} has {} back", cell(&data["account"]), cell(&data["amount"]));
-            done(session, &note, &data, &task)
-        }
-    }
-}
-
-fn paging(page: &Page) -> Vec<(&'static str, String)> {
-    vec![("limit", page.limit.to_string()), ("offset", page.offset.to_string())]
-}
-
-fn audit(data: &Value, session: &Session) -> Result {
-    let faults: Vec<String> = data["faults"].as_array().into_iter().flatten().map(cell).collect();
-    let count = cell(&data["movements"]);
-    let table =
-        Table::of_fields([("movements", Some(count.clone())), ("faults", Some(faults.len().to_string()))]);
-    session.output.report(&Report::of_one(table, data, count))?;
-    match &faults[..] {
-        [] => Ok(()),
-        faults => Err(Failure::new(exit::FAILED, format!("the books are wrong: {}", faults.join("; ")))
-            .with_hint("keep a copy of the data folder, and report this to the maintainers of the service")),
-    }
-}
-
 /// Reports something that was done.
 pub(super) fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
-    session.output.note(note);
+    session.note(note);
     let quiet = Some(quiet.to_owned()).filter(|quiet| !quiet.is_empty());
     let report = Report { json: data.to_string(), quiet: quiet.into_iter().collect(), ..Report::default() };
     session.output.report_done(&report)
 }
 
-/// Reports a key, of which the service keeps only a hash.
-fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -> Result {
-    let key = cell(&data[kind]);
-    let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
-    session.output.report_key(&Report::of_one(table, data, key))?;
-    session.output.note("only a hash of the key is kept, so this is the one time it is shown");
-    Ok(())
-}
-
-/// Reports the records of a list. The first column identifies them.
-fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Result {
-    // The last columns are left out first.
-    let fit = |place| if place == 0 { Fit::Keep } else { Fit::Drop(u8::try_from(place).unwrap_or(u8::MAX)) };
-    let headings: Vec<Column> =
-        columns.iter().enumerate().map(|(place, (heading, _))| (*heading, fit(place))).collect();
-    let mut table = Table::new(headings);
-    let mut records = Vec::new();
-    let mut quiet = Vec::new();
-    for record in data[field].as_array().into_iter().flatten() {
-        table.add(columns.iter().map(|(_, name)| match *name {
-            "status" => Cell::status(&cell(&record["status"])),
-            name if name == "at" || name.ends_with("_at") => {
-                time::age(record[name].as_str().map(Timestamp::from).as_ref())
-            }
-            name => Cell::from(cell(&record[name])),
-        }));
-        records.push(record.to_string());
-        quiet.extend(columns.first().map(|(_, name)| cell(&record[*name])));
-    }
-    session.output.report(&Report {
-        table,
-        json: data.to_string(),
-        records: Some(records),
-        quiet,
-        ..Report::default()
-    })
-}
-
-/// Reports the fields of one record: these first, then all others.
-fn show(session: &Session, data: &Value, quiet: &str, first: Columns) -> Result {
-    let mut table = Table::default();
-    for (name, field) in first {
-        table.add([(*name).to_owned(), cell(&data[*field])]);
-    }
-    for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
-        if !first.iter().any(|(_, field)| field == name) {
-            table.add([name.replace('_', " "), cell(value)]);
-        }
-    }
-    session.output.report(&Report::of_one(table, data, quiet))
+/// The heading of a column: `free_balance` is FREE, `is_verified` VERIFIED, and `created_at` CREATED.
+fn heading(field: &str) -> String {
+    let name = field.trim_end_matches("_at").trim_end_matches("_balance").trim_start_matches("is_");
+    name.replace('_', " ").to_uppercase()
 }
 
 /// A value as a cell of a table.

@@ -35,8 +35,8 @@ impl Arguments {
 }
 
 pub(super) async fn export(arguments: &Arguments, data_dir: PathBuf, session: &Session) -> Result {
-    let folder = session.environment.folder.join(&arguments.folder);
-    let exported = arguments.location(data_dir, session)?.export(&folder).await.map_err(failed)?;
+    let location = arguments.location(data_dir, session)?;
+    let exported = location.export(&session.here(&arguments.folder)).await.map_err(failed)?;
     report(session, "exported", &exported)?;
     match exported.missing {
         0 => Ok(()),
@@ -46,7 +46,7 @@ pub(super) async fn export(arguments: &Arguments, data_dir: PathBuf, session: &S
 }
 
 pub(super) async fn import(arguments: &Arguments, data_dir: PathBuf, session: &Session) -> Result {
-    let folder = session.environment.folder.join(&arguments.folder);
+    let folder = session.here(&arguments.folder);
     let imported = arguments.location(data_dir, session)?.import(&folder).await.map_err(failed)?;
     let verb =
         if imported.is_repeated { "nothing was changed: an earlier import has read" } else { "imported" };

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::candidates::folders;
 use crate::exit;
 use crate::failure::{Failure, Result, did_you_mean};
-use crate::lists::{self, Listed, Range};
+use crate::lists::{self, Fits, Listed, Range};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
@@ -88,12 +88,9 @@ pub(super) async fn execute(arguments: ListArguments, client: &Client, session: 
             && search.as_ref().is_none_or(|text| name.to_lowercase().contains(text.as_str()))
     };
     let is_filtered = pattern.is_some() || prefix.is_some() || search.is_some();
-    let fits: Option<&(dyn Fn(&StorageFile) -> bool + Sync)> = if is_filtered { Some(&fits) } else { None };
-    let range = Range {
-        offset,
-        limit: if all { u64::MAX } else { u64::from(limit) },
-        is_newest_first: sort == Sort::Newest,
-    };
+    let fits: Fits<'_, StorageFile> = if is_filtered { Some(&fits) } else { None };
+    let limit = if all { u64::MAX } else { u64::from(limit) };
+    let range = Range { offset, limit, is_newest_first: sort == Sort::Newest };
     let is_sorted = matches!(sort, Sort::Name | Sort::Size);
     let folder = &client.folder(folder.as_str());
     let fetch = |number, size| {
@@ -177,15 +174,13 @@ impl Stored {
 /// Splits a folder, a key or a pattern into the folder and what follows.
 fn split(word: &str) -> Result<(UploadFolder, &str)> {
     let (folder, name) = word.split_once('/').unwrap_or((word, ""));
-    match folder.parse() {
-        Ok(folder) => Ok((folder, name)),
-        Err(_) => {
-            let folders = folder_names().collect::<Vec<_>>().join(", ");
-            let hint = format!("a key is such as samples/a.png; the folders are {folders}");
-            Err(Failure::new(exit::INPUT, format!("{word:?} is in no folder of the storage"))
-                .with_hint(did_you_mean(folder, folder_names()) + &hint))
-        }
-    }
+    let folder = folder.parse().map_err(|_| {
+        let folders = folder_names().collect::<Vec<_>>().join(", ");
+        let hint = format!("a key is such as samples/a.png; the folders are {folders}");
+        Failure::new(exit::INPUT, format!("{word:?} is in no folder of the storage"))
+            .with_hint(did_you_mean(folder, folder_names()) + &hint)
+    })?;
+    Ok((folder, name))
 }
 
 /// Returns true for a key that is a pattern.

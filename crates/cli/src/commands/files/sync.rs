@@ -12,15 +12,15 @@ use inferstore::{Client, File};
 use serde_json::json;
 
 use super::list::{Stored, all};
-use super::upload::{Source, check_names, files, upload_all};
-use super::{delete_all, download_all, is_file_name, local_name};
+use super::upload::{Source, check_names, files};
+use super::{Transfers, is_file_name, local_name};
 use crate::commands::outputs::make_folder;
 use crate::commands::run::JOURNAL;
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
-use crate::values::{folder_names, md5_of};
+use crate::values::{behind_hash, folder_names, md5_of};
 
 /// Number of stored files whose content is compared at the same time.
 const CHECKS: usize = 16;
@@ -96,21 +96,22 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         stream::iter(checks).buffer_unordered(CHECKS).filter_map(ready).collect().await;
     // The storage takes no empty file: none is sent, and a stored one of its name stays.
     for (name, file) in local.iter().filter(|(_, file)| is_upload && file.size == 0) {
-        session.output.note(format!("{} is empty and is left out", file.path.display()));
+        session.note(format!("{} is empty and is left out", file.path.display()));
         same.insert(name);
     }
-    let root = session.environment.folder.join(&path);
+    let root = session.here(&path);
     for name in stored.keys().filter(|_| !is_upload) {
         let file = local.get(name).map_or_else(|| path.join(name), |file| file.path.clone());
-        if is_behind_link(&root, &session.environment.folder.join(&file)) {
-            session.output.note(format!("{} is a symbolic link, or in one, and stays", file.display()));
+        if is_behind_link(&root, &session.here(&file)) {
+            session.note(format!("{} is a symbolic link, or in one, and stays", file.display()));
             same.insert(name);
         }
     }
     let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
     let (source, destination) = if is_upload { (here, there) } else { (there, here) };
+    // The input of a run stays, and what a link may have led to.
     let stays =
-        |name: &str| is_input_of_run(name) || left_out.iter().any(|left_out| is_below(name, left_out));
+        |name: &str| behind_hash(name).is_some() || left_out.iter().any(|left_out| is_below(name, left_out));
     let is_deleted = |name: &&&String| delete && !(is_upload && stays(name));
     let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone());
     let actions = Actions {
@@ -118,16 +119,17 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         deleted: deleted.collect(),
     };
     if dry_run {
-        session.output.note("nothing was sent or deleted");
+        session.note("nothing was sent or deleted");
         return session.output.report(&report(&actions, is_upload, ["to send", "to delete"]));
     }
     if !is_upload {
         delete_unfinished(&root);
     }
+    let transfers = Transfers { client, session, jobs };
     let failures = if is_upload {
-        upload(&actions, &local, stored, folder, jobs, client, session).await
+        actions.upload(&local, stored, folder, &transfers).await
     } else {
-        download(&actions, &local, stored, &path, jobs, client, session).await?
+        actions.download(&local, stored, &path, &transfers).await?
     };
     if failures.is_empty() {
         session.output.report_done(&report(&actions, is_upload, ["sent", "deleted"]))?;
@@ -146,7 +148,7 @@ struct Found {
 /// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and the
 /// journals of batches are left out.
 fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found> {
-    let root = session.environment.folder.join(path);
+    let root = session.here(path);
     if !root.is_dir() {
         return match must_exist || root.exists() {
             true => Err(Failure::usage(format!("{} is no folder", path.display()))
@@ -161,14 +163,14 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found
         let Some(name) = name.filter(|name| !is_unfinished(name) && !name.ends_with(JOURNAL)) else {
             continue;
         };
-        let here = session.environment.folder.join(&path);
+        let here = session.here(&path);
         match std::fs::metadata(&here) {
             Ok(metadata) if metadata.is_file() => {
                 let modified = metadata.modified().ok();
                 found.files.insert(name, Local { path, size: metadata.len(), modified });
             }
             Err(error) if !here.is_symlink() => {
-                return Err(Failure::local_failure(format!("{} cannot be read", path.display()), error));
+                return Err(Failure::of_path(&path, "cannot be read")(error));
             }
             // A pipe or a device is no file.
             Ok(_) if !here.is_symlink() => {}
@@ -192,12 +194,6 @@ fn is_behind_link(folder: &Path, path: &Path) -> bool {
     let inner = path.strip_prefix(folder).unwrap_or(path);
     let folders = inner.ancestors().map(|inner| folder.join(inner));
     folders.take_while(|path| path != folder).any(|path| path.is_symlink())
-}
-
-/// Returns true for the name of an input that a run uploaded: it begins with the hash of its content.
-fn is_input_of_run(name: &str) -> bool {
-    let hash = name.split_once('-').map_or("", |(hash, _)| hash);
-    hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns true for the name of a download that has not ended, in a folder of its own name or not.
@@ -228,7 +224,7 @@ async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client
     }
     let etag = client.download(stored.url.as_str()).etag().await.ok().flatten();
     if let Some(etag) = etag.filter(|etag| etag.len() == 32) {
-        let path = session.environment.folder.join(&file.path);
+        let path = session.here(&file.path);
         let hashed = tokio::task::spawn_blocking(move || md5_of(&path)).await;
         return matches!(hashed, Ok(Ok(hash)) if hash == etag.to_lowercase());
     }
@@ -236,54 +232,53 @@ async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client
     times.is_some_and(|(created, modified)| if is_upload { created >= modified } else { modified >= created })
 }
 
-async fn upload(
-    actions: &Actions,
-    local: &BTreeMap<String, Local>,
-    stored: BTreeMap<String, Stored>,
-    folder: UploadFolder,
-    jobs: u16,
-    client: &Client,
-    session: &Session,
-) -> Vec<Failure> {
-    let sources = local.iter().filter(|(name, _)| actions.sent.contains(*name)).map(|(name, file)| Source {
-        label: file.path.display().to_string(),
-        file: File::path(session.environment.folder.join(&file.path)).named(name),
-    });
-    let (_, mut failures) = upload_all(sources.collect(), folder, None, true, jobs, client, session).await;
-    let unwanted = stored.into_iter().filter(|(name, _)| actions.deleted.contains(name));
-    // Nothing is deleted while something is missing.
-    if failures.is_empty() {
-        failures = delete_all(unwanted.map(|(_, file)| file).collect(), jobs, client).await.1;
-    }
-    failures
-}
-
-async fn download(
-    actions: &Actions,
-    local: &BTreeMap<String, Local>,
-    stored: BTreeMap<String, Stored>,
-    path: &Path,
-    jobs: u16,
-    client: &Client,
-    session: &Session,
-) -> Result<Vec<Failure>> {
-    make_folder(&session.environment.folder.join(path))?;
-    let wanted = stored.into_iter().filter(|(name, _)| actions.sent.contains(name));
-    // A file in an inner folder is replaced there.
-    let downloads = wanted.map(|(name, file)| {
-        let here = local.get(&name).map(|file| file.path.clone());
-        (here.unwrap_or_else(|| path.join(&name)), file)
-    });
-    let (_, mut failures) = download_all(downloads.collect(), true, jobs, client, session).await;
-    if failures.is_empty() {
-        for (_, file) in local.iter().filter(|(name, _)| actions.deleted.contains(*name)) {
-            let deleted = std::fs::remove_file(session.environment.folder.join(&file.path));
-            failures.extend(deleted.err().map(|error| {
-                Failure::local_failure(format!("{} cannot be deleted", file.path.display()), error)
-            }));
+impl Actions {
+    async fn upload(
+        &self,
+        local: &BTreeMap<String, Local>,
+        stored: BTreeMap<String, Stored>,
+        folder: UploadFolder,
+        transfers: &Transfers<'_>,
+    ) -> Vec<Failure> {
+        let sent = local.iter().filter(|(name, _)| self.sent.contains(*name));
+        let sources = sent.map(|(name, file)| Source {
+            label: file.path.display().to_string(),
+            file: File::path(transfers.session.here(&file.path)).named(name),
+        });
+        let (_, failures) = transfers.upload_all(sources.collect(), folder, None, true).await;
+        // Nothing is deleted while something is missing.
+        if !failures.is_empty() {
+            return failures;
         }
+        let unwanted = stored.into_iter().filter(|(name, _)| self.deleted.contains(name));
+        transfers.delete_all(unwanted.map(|(_, file)| file).collect()).await.1
     }
-    Ok(failures)
+
+    async fn download(
+        &self,
+        local: &BTreeMap<String, Local>,
+        stored: BTreeMap<String, Stored>,
+        path: &Path,
+        transfers: &Transfers<'_>,
+    ) -> Result<Vec<Failure>> {
+        make_folder(&transfers.session.here(path))?;
+        let wanted = stored.into_iter().filter(|(name, _)| self.sent.contains(name));
+        // A file in an inner folder is replaced there.
+        let downloads = wanted.map(|(name, file)| {
+            let here = local.get(&name).map(|file| file.path.clone());
+            (here.unwrap_or_else(|| path.join(&name)), file)
+        });
+        let (_, failures) = transfers.download_all(downloads.collect(), true).await;
+        if !failures.is_empty() {
+            return Ok(failures);
+        }
+        let unwanted = local.iter().filter(|(name, _)| self.deleted.contains(*name));
+        let failures = unwanted.filter_map(|(_, file)| {
+            let deleted = std::fs::remove_file(transfers.session.here(&file.path));
+            deleted.err().map(Failure::of_path(&file.path, "cannot be deleted"))
+        });
+        Ok(failures.collect())
+    }
 }
 
 fn report(actions: &Actions, is_upload: bool, [are_sent, are_deleted]: [&str; 2]) -> Report {

@@ -8,12 +8,12 @@ use inferstore::types::UploadFolder;
 use inferstore::{Client, File, UploadedFile};
 use serde_json::json;
 
-use super::run_all;
+use super::Transfers;
 use crate::commands::api::read_stdin;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
-use crate::progress::{SharedProgress, watch};
+use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::{size, upload_folder};
@@ -78,7 +78,7 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
         let files = files(&paths, recursive, session)?;
         check_names(&files, name.is_some())?;
         for (path, name_of_path) in files {
-            let file = File::path(session.environment.folder.join(&path));
+            let file = File::path(session.here(&path));
             let file = match name.as_ref().or(name_of_path.as_ref()) {
                 Some(name) => file.named(name),
                 None => file,
@@ -91,7 +91,8 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
             source.file = source.file.clone().with_mime(&mime);
         }
     }
-    let (uploaded, mut failures) = upload_all(sources, folder, org, overwrite, jobs, client, session).await;
+    let transfers = Transfers { client, session, jobs };
+    let (uploaded, mut failures) = transfers.upload_all(sources, folder, org, overwrite).await;
     if !uploaded.is_empty() {
         // The failures of other files are reported all the same.
         failures.extend(session.output.report_done(&report(&uploaded)).err());
@@ -99,27 +100,27 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
     session.output.failures(failures)
 }
 
-/// Uploads files, several at the same time. A file that fails does not stop the others.
-pub(super) async fn upload_all(
-    sources: Vec<Source>,
-    folder: UploadFolder,
-    org: Option<String>,
-    overwrite: bool,
-    jobs: u16,
-    client: &Client,
-    session: &Session,
-) -> (Vec<UploadedFile>, Vec<Failure>) {
-    let folder = &client.folder(folder.as_str());
-    let progress = &SharedProgress::new(&session.output);
-    let uploads = sources.into_iter().map(|Source { label, file }| {
-        let upload = folder.upload(file).org_username(org.clone()).overwrite(overwrite).events();
-        async move {
-            let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
-            progress.lock().done(&label, uploaded.is_ok().then_some("uploaded"));
-            uploaded.map_err(|error| Failure::from(error).about(&label))
-        }
-    });
-    run_all(uploads, jobs).await
+impl Transfers<'_> {
+    /// Uploads files.
+    pub(super) async fn upload_all(
+        &self,
+        sources: Vec<Source>,
+        folder: UploadFolder,
+        org: Option<String>,
+        overwrite: bool,
+    ) -> (Vec<UploadedFile>, Vec<Failure>) {
+        let folder = &self.client.folder(folder.as_str());
+        let progress = &Progress::shared(&self.session.output);
+        let uploads = sources.into_iter().map(|Source { label, file }| {
+            let upload = folder.upload(file).org_username(org.clone()).overwrite(overwrite).events();
+            async move {
+                let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
+                progress.lock().done(&label, uploaded.is_ok().then_some("uploaded"));
+                uploaded.map_err(|error| Failure::from(error).about(&label))
+            }
+        });
+        self.run_all(uploads).await
+    }
 }
 
 fn report(uploaded: &[UploadedFile]) -> Report {
@@ -146,13 +147,10 @@ pub(super) fn files(
 ) -> Result<Vec<(PathBuf, Option<String>)>> {
     let mut files = Vec::new();
     for path in paths {
-        let root = session.environment.folder.join(path);
+        let root = session.here(path);
         if !root.is_dir() {
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .filter(|name| name.contains(char::is_control));
-            files.push((path.clone(), name.map(safe_name)));
+            let name = path.file_name().and_then(|name| name.to_str());
+            files.push((path.clone(), name.filter(|name| name.contains(char::is_control)).map(safe_name)));
         } else if recursive {
             below(&root, Path::new(""), path, &mut files)?;
         } else {
@@ -180,9 +178,9 @@ pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -
         let own = || path.file_name().map(|name| name.to_string_lossy().into_owned());
         let Some(name) = name.clone().or_else(own) else { continue };
         if let Some(other) = names.insert(name.clone(), path) {
-            let headline =
-                format!("{} and {} would both be stored as {name:?}", other.display(), path.display());
-            return Err(Failure::new(exit::INPUT, headline).with_hint("rename one of them; nothing was sent"));
+            let files = format!("{} and {}", other.display(), path.display());
+            return Err(Failure::new(exit::INPUT, format!("{files} would both be stored as {name:?}"))
+                .with_hint("rename one of them; nothing was sent"));
         }
     }
     Ok(())
@@ -190,16 +188,14 @@ pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -
 
 /// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.
 fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<(PathBuf, Option<String>)>) -> Result {
-    let failed = |error| {
-        let folder = shown.join(inner);
-        Failure::local_failure(format!("{} cannot be read", folder.display()), error)
-    };
+    let folder = shown.join(inner);
+    let failed = Failure::of_path(&folder, "cannot be read");
     let entries = std::fs::read_dir(root.join(inner)).and_then(Iterator::collect);
-    let mut entries: Vec<std::fs::DirEntry> = entries.map_err(failed)?;
+    let mut entries: Vec<std::fs::DirEntry> = entries.map_err(&failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = inner.join(entry.file_name());
-        if entry.file_type().map_err(failed)?.is_dir() {
+        if entry.file_type().map_err(&failed)?.is_dir() {
             below(root, &path, shown, files)?;
         } else {
             let name = safe_name(&path.to_string_lossy().replace(['/', '\\'], "-"));

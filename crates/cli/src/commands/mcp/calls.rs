@@ -29,7 +29,7 @@ use crate::values::is_url;
 const MAX_IMAGE: u64 = 1024 * 1024;
 
 /// Number of files that are listed unless the call says it.
-const FILES: usize = 20;
+const FILES: u64 = 20;
 
 /// The state that the calls share.
 pub(super) struct Server<'a> {
@@ -49,7 +49,7 @@ pub(super) struct Server<'a> {
 }
 
 /// The error of a request that is no call of a tool: a code of JSON-RPC, and a message.
-type Refusal = (i32, String);
+pub(super) type Refusal = (i32, String);
 
 impl<'a> Server<'a> {
     pub(super) fn open(
@@ -59,19 +59,15 @@ impl<'a> Server<'a> {
         session: &'a Session,
     ) -> Result<Self> {
         let client = session.client()?;
-        let folder = session.environment.folder.join(folder);
+        let folder = session.here(folder);
         make_folder(&folder).map_err(|failure| failure.with_hint("choose another folder for --folder"))?;
-        let folder = std::fs::canonicalize(&folder)
-            .map_err(|error| Failure::local_failure(format!("{} cannot be used", folder.display()), error))?;
+        let folder = std::fs::canonicalize(&folder).map_err(Failure::of_path(&folder, "cannot be used"))?;
         let out = OutputArguments { out: Some(format!("{}/", folder.display())), ..Default::default() };
         let delivery = out.check(make_folder, None, session)?;
         let journal = Journal::open(folder.join(JOURNAL)).map_err(|error| {
             let hint = "end the other process that uses the folder, or give another --folder";
-            if error.kind == JournalErrorKind::Locked {
-                Failure::from(error).with_hint(hint)
-            } else {
-                error.into()
-            }
+            let hint = (error.kind == JournalErrorKind::Locked).then_some(hint);
+            Failure::from(error).or_hint(hint)
         })?;
         let known = Arc::new(parking_lot::Mutex::new(KnownKeys::of(&journal)));
         let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
@@ -91,23 +87,15 @@ impl<'a> Server<'a> {
     pub(super) async fn call(&self, params: Map<String, Value>) -> Result<Value, Refusal> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut arguments = params.get("arguments").and_then(Value::as_object).cloned().unwrap_or_default();
-        let result = match (tools::check_arguments(name, &arguments), name) {
-            (Err(failure), _) => Err(failure),
-            (Ok(()), "quote") => self.quote(&arguments).await,
-            (Ok(()), "task") => self.task(&arguments).await,
-            (Ok(()), "files") => self.files(&arguments).await,
-            (Ok(()), "run") => {
-                let inputs = arguments.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
-                match text(&arguments, "model") {
-                    Ok(model) => self.run(model, inputs, arguments.get(CALL_ID)).await,
-                    Err(failure) => Err(failure),
-                }
-            }
-            (Ok(()), name) => {
-                let model = self
-                    .model_of(name)
-                    .await
-                    .ok_or_else(|| (INVALID_PARAMS, format!("there is no tool {name:?}")))?;
+        let result = match name {
+            _ if let Err(failure) = tools::check_arguments(name, &arguments) => Err(failure),
+            "quote" => self.quote(&arguments).await,
+            "task" => self.task(&arguments).await,
+            "files" => self.files(&arguments).await,
+            "run" => self.run_any(&arguments).await,
+            name => {
+                let model = self.model_of(name).await;
+                let model = model.ok_or_else(|| (INVALID_PARAMS, format!("there is no tool {name:?}")))?;
                 let call_id = arguments.remove(CALL_ID);
                 self.run(&model, arguments, call_id.as_ref()).await
             }
@@ -158,31 +146,36 @@ impl<'a> Server<'a> {
             .parse()
             .map_err(|_| Failure::usage("there is no such folder").with_hint("such as samples"))?;
         let search = arguments.get("search").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-        let limit =
-            arguments.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
+        let limit = arguments.get("limit").and_then(Value::as_u64).unwrap_or(FILES);
         let stored = files::all(folder, &self.client).await?;
         let fits = |name: &str| name.to_lowercase().contains(&search);
-        let files = stored.iter().rev().filter(|file| fits(file.name())).take(limit.unwrap_or(FILES));
+        let files = stored.iter().rev().filter(|file| fits(file.name()));
+        let files = files.take(usize::try_from(limit).unwrap_or(usize::MAX));
         let files: Vec<Value> =
             files.map(|file| json!({"key": file.key, "url": file.url, "size": file.size})).collect();
         Ok(result(&json!({"files": files, "total": stored.len()})))
+    }
+
+    async fn run_any(&self, arguments: &Map<String, Value>) -> Result<Value> {
+        let model = text(arguments, "model")?;
+        let inputs = arguments.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+        self.run(model, inputs, arguments.get(CALL_ID)).await
     }
 
     /// Runs a model, or continues the same call.
     async fn run(&self, model: &str, inputs: Map<String, Value>, call_id: Option<&Value>) -> Result<Value> {
         let version = models::versioning(model, &self.client).await?;
         let entry = self.entry(inputs, call_id, &version)?;
-        let options = RunOptions::into_folder(&self.folder);
         let mut plan = Plan {
             client: self.client.clone(),
             model: model.to_owned(),
-            entries: vec![entry],
-            options,
+            entries: Vec::new(),
+            options: RunOptions::into_folder(&self.folder),
             delivery: self.delivery.clone(),
             price: None,
             checks_all: false,
         };
-        let mut entries = std::mem::take(&mut plan.entries);
+        let mut entries = vec![entry];
         let is_item = |key: &str| self.items.item(key).step().is_some();
         plan.recognize(&mut entries, &self.known.lock(), is_item, |file| self.items.content(file));
         plan.entries = entries;
@@ -212,12 +205,8 @@ impl<'a> Server<'a> {
                 let committed = self.items.committed(price);
                 // Before anything is uploaded. The journal checks it again before the create.
                 if &(&committed + price) > budget {
-                    return Err(inferstore_batch::Error::Budget {
-                        budget: budget.clone(),
-                        committed,
-                        cost: price.clone(),
-                    }
-                    .into());
+                    let (budget, cost) = (budget.clone(), price.clone());
+                    return Err(inferstore_batch::Error::Budget { budget, committed, cost }.into());
                 }
             }
             plan.price = price;
@@ -277,7 +266,7 @@ impl<'a> Server<'a> {
         let mut images = Vec::new();
         let mut names = Vec::new();
         for path in &ended.outputs {
-            let path = absolute(&self.session.environment.folder.join(path));
+            let path = absolute(&self.session.here(path));
             images.extend(image(&path));
             let name = path.strip_prefix(&self.folder).unwrap_or(&path);
             names.push(name.display().to_string());

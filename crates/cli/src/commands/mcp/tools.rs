@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use futures_util::StreamExt;
 use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt};
 use inferstore::Client;
-use inferstore::types::{Descriptor, DescriptorType, ModelListRequest, ModelVersioning, UploadFolder};
+use inferstore::types::{Descriptor, DescriptorType, ModelVersioning, UploadFolder};
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Result};
+use crate::lists;
 use crate::schema::{largest_picture, ordered};
 use crate::table::printable;
 
@@ -17,9 +18,6 @@ pub(super) const CALL_ID: &str = "call_id";
 
 /// The tools that are no models.
 const OWN: [&str; 4] = ["quote", "run", "task", "files"];
-
-/// The most models that are tools of their own.
-const MAX_MODELS: u32 = 100;
 
 /// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -37,8 +35,7 @@ pub(super) struct ModelTool {
 
 /// Reads the models that are offered: those that were named, or the first ones of the catalog.
 pub(super) async fn models(only: &[String], client: &Client) -> Result<Vec<ModelTool>> {
-    let query = ModelListRequest { limit: Some(MAX_MODELS), offset: Some(0), ..Default::default() };
-    let listed = client.models_page(query).await?.records;
+    let listed = lists::first_models(client).await?;
     let mut wanted: Vec<(String, String)> = listed
         .into_iter()
         .map(|model| (model.id.to_string(), model.description.unwrap_or_default()))
@@ -46,22 +43,19 @@ pub(super) async fn models(only: &[String], client: &Client) -> Result<Vec<Model
         .collect();
     let known: HashSet<String> = wanted.iter().map(|(id, _)| id.clone()).collect();
     wanted.extend(only.iter().filter(|id| !known.contains(*id)).map(|id| (id.clone(), String::new())));
-    let versions = stream::iter(wanted).map(|(model, description)| async move {
+    let tools = stream::iter(wanted).map(|(model, description)| async move {
         let version = client.model(&*model).versioning().await?;
-        Ok::<_, inferstore::Error>((model, description, version))
+        Ok::<_, Failure>(ModelTool {
+            name: name_of(&model),
+            model,
+            description: printable(&description),
+            version,
+        })
     });
-    let mut versions = versions.buffered(MAX_CONCURRENT_READS);
-    let mut tools = Vec::new();
+    let mut tools: Vec<ModelTool> = tools.buffered(MAX_CONCURRENT_READS).try_collect().await?;
+    // A model without a name of its own is run by `run`.
     let mut names: HashSet<String> = OWN.map(str::to_owned).into();
-    while let Some(read) = versions.next().await {
-        let (model, description, version) = read?;
-        let name = name_of(&model);
-        // A model without a name of its own is run by `run`.
-        if names.insert(name.clone()) {
-            let description = printable(&description);
-            tools.push(ModelTool { name, model, description, version });
-        }
-    }
+    tools.retain(|tool| names.insert(tool.name.clone()));
     Ok(tools)
 }
 
@@ -82,18 +76,12 @@ pub(super) fn listed(models: &[ModelTool]) -> Value {
         let description =
             format!("{} Runs the model {}; a run may cost money.", tool.description, tool.model);
         let mut properties = Map::new();
-        let mut required = Vec::new();
-        for (name, descriptor) in ordered(tool.version.input_format.as_ref()) {
-            properties.insert(name.clone(), schema_of(descriptor));
-            if descriptor.required == Some(true) {
-                required.push(name.clone());
-            }
-        }
+        let inputs = ordered(tool.version.input_format.as_ref());
+        let required = inputs.iter().filter(|(_, input)| input.required == Some(true));
+        let required: Vec<&str> = required.map(|(name, _)| name.as_str()).collect();
+        properties.extend(inputs.into_iter().map(|(name, input)| (name.clone(), schema_of(input))));
         properties.entry(CALL_ID).or_insert_with(call_id);
-        let schema = json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        });
-        tool_of(&tool.name, description.trim(), schema, false)
+        tool_of(&tool.name, description.trim(), json!(properties), &required, false)
     };
     let own = own().into_iter();
     json!({ "tools": own.chain(models.iter().map(of_model)).collect::<Vec<_>>() })
@@ -126,55 +114,50 @@ pub(super) fn check_arguments(tool: &str, arguments: &Map<String, Value>) -> Res
 fn own() -> [Value; 4] {
     let model = json!({"type": "string", "description": "The identifier of a model"});
     let inputs = json!({"type": "object", "description": "The inputs of the model, by name"});
-    let object = |properties: Value, required: &[&str]| {
-        json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        })
-    };
     [
         tool_of(
             "quote",
             "Tells what a run of a model costs and what is left of the budget; with inputs, it checks them. Nothing is \
              created.",
-            object(json!({"model": model, "inputs": inputs}), &["model"]),
+            json!({"model": model, "inputs": inputs}),
+            &["model"],
             true,
         ),
         tool_of(
             "run",
             "Runs any model by its identifier, and saves its outputs in the folder of this server.",
-            object(json!({"model": model, "inputs": inputs, CALL_ID: call_id()}), &["model", "inputs"]),
+            json!({"model": model, "inputs": inputs, CALL_ID: call_id()}),
+            &["model", "inputs"],
             false,
         ),
         tool_of(
             "task",
             "Shows a task with its status, inputs and result.",
-            object(
-                json!({"task": {"type": "string", "description": "The identifier of the task, or @last"}}),
-                &["task"],
-            ),
+            json!({"task": {"type": "string", "description": "The identifier of the task, or @last"}}),
+            &["task"],
             true,
         ),
         tool_of(
             "files",
             "Lists stored files, newest first, with their URLs, which models take as inputs.",
-            object(
-                json!({
-                    "folder": {"type": "string", "enum": UploadFolder::ALL},
-                    "search": {"type": "string", "description": "Only files with this text in their names"},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
-                }),
-                &["folder"],
-            ),
+            json!({
+                "folder": {"type": "string", "enum": UploadFolder::ALL},
+                "search": {"type": "string", "description": "Only files with this text in their names"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+            }),
+            &["folder"],
             true,
         ),
     ]
 }
 
-fn tool_of(name: &str, description: &str, schema: Value, is_read: bool) -> Value {
+fn tool_of(name: &str, description: &str, properties: Value, required: &[&str], is_read: bool) -> Value {
     json!({
         "name": name,
         "description": description,
-        "inputSchema": schema,
+        "inputSchema": {
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        },
         "annotations": {
             "readOnlyHint": is_read, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true,
         },
@@ -192,18 +175,15 @@ fn call_id() -> Value {
 fn schema_of(input: &Descriptor) -> Value {
     let samples: Vec<&str> = input.samples.iter().flatten().map(|sample| sample.as_str()).collect();
     let number = |kind: &str| {
-        let mut schema = Map::from_iter([("type".to_owned(), kind.into())]);
-        let range = input.num_config.as_ref();
-        let bounds = [
-            ("minimum", range.and_then(|range| range.min.as_ref())),
-            ("maximum", range.and_then(|range| range.max.as_ref())),
-        ];
+        let mut schema = json!({ "type": kind });
+        let bounds =
+            input.num_config.iter().flat_map(|range| [("minimum", &range.min), ("maximum", &range.max)]);
         for (name, bound) in bounds {
-            if let Some(bound) = bound.and_then(|bound| serde_json::from_str(&bound.to_string()).ok()) {
-                schema.insert(name.to_owned(), bound);
+            if let Some(bound) = bound.as_ref().and_then(|bound| bound.to_string().parse().ok()) {
+                schema[name] = bound;
             }
         }
-        Value::Object(schema)
+        schema
     };
     match &input.type_ {
         Some(DescriptorType::File) => {

@@ -1,8 +1,7 @@
 //! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
 //! each path before anything is at it.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use inferstore::Outcome;
@@ -12,6 +11,7 @@ use super::{Delivery, TemplateVariables, followed, harmless, without_variable};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+use crate::values::md5_of;
 
 /// The outputs of one task, downloaded. Dropping it removes what was not moved: the next start downloads it again.
 pub(crate) struct Staged {
@@ -55,9 +55,7 @@ impl Delivery {
         let mut files = Vec::new();
         for (number, (name, _)) in outcome.urls().enumerate() {
             let folder = folder.0.join(number.to_string());
-            std::fs::create_dir_all(&folder).map_err(|error| {
-                Failure::local_failure(format!("{} cannot be made", folder.display()), error)
-            })?;
+            std::fs::create_dir_all(&folder).map_err(Failure::of_path(&folder, "cannot be made"))?;
             // A start that was killed may have left it there.
             let download = outcome.download(name)?.limits(|limits| limits.overwrite = true);
             let is_several = outcome.urls().nth(1).is_some();
@@ -137,9 +135,8 @@ impl Delivery {
             if file.is_saved(destination, own) {
                 continue;
             }
-            move_to(&file.path, destination, self.overwrite || outdated.contains(destination)).map_err(
-                |error| Failure::local_failure(format!("{} cannot be written", destination.display()), error),
-            )?;
+            move_to(&file.path, destination, self.overwrite || outdated.contains(destination))
+                .map_err(Failure::of_path(destination, "cannot be written"))?;
         }
         Ok(())
     }
@@ -150,25 +147,7 @@ impl StagedFile {
     /// another file may have come to the path.
     fn is_saved(&self, path: &Path, own: &[PathBuf]) -> bool {
         let is_own = path.is_file() && own.iter().any(|own| own == path);
-        is_own && has_same_content(&self.path, path).unwrap_or(false)
-    }
-}
-
-fn has_same_content(one: &Path, other: &Path) -> io::Result<bool> {
-    let mut one = BufReader::new(File::open(one)?);
-    let mut other = BufReader::new(File::open(other)?);
-    loop {
-        let first = one.fill_buf()?;
-        let second = other.fill_buf()?;
-        let length = first.len().min(second.len());
-        if length == 0 {
-            return Ok(first.len() == second.len());
-        }
-        if first.get(..length) != second.get(..length) {
-            return Ok(false);
-        }
-        one.consume(length);
-        other.consume(length);
+        is_own && md5_of(path).is_ok_and(|hash| md5_of(&self.path).is_ok_and(|own| own == hash))
     }
 }
 
@@ -201,6 +180,6 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 
 /// Returns the path relative to the working folder, if it is below.
 pub(crate) fn relative_path(path: &Path, session: &Session) -> PathBuf {
-    let folder = absolute(&session.environment.folder.join("."));
+    let folder = absolute(&session.here("."));
     path.strip_prefix(folder).unwrap_or(path).to_owned()
 }

@@ -5,6 +5,7 @@ mod quote;
 pub(super) mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Error, ErrorKind, Outcome, PreparedRun, RunEvent, TaskDisposition};
+use inferstore::{Client, Decimal, Error, ErrorKind, Outcome, PreparedRun, TaskDisposition};
 use inferstore_batch::{Item, Journal, Step, within_limits};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -25,13 +26,13 @@ use super::contents::{Contents, files, path_of};
 use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, hash_of, key};
 use super::summary::{self, FileOutcome, Status};
-use super::{RunOptions, configured, warn_if_offline};
+use super::{RunOptions, configured, limited, warn_if_offline};
 use crate::commands::outputs::{Delivery, TemplateVariables, exists, relative_path};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
-use crate::progress::{SharedProgress, watch};
+use crate::progress::{Progress, SharedProgress, watch};
 use crate::settings::Session;
 use crate::table::Table;
 use crate::values::md5_of;
@@ -56,7 +57,8 @@ pub(in crate::commands) struct Plan {
 }
 
 /// A batch that was checked.
-struct Batch {
+struct Batch<'a> {
+    session: &'a Session,
     plan: Plan,
     items: inferstore_batch::Batch,
     progress: SharedProgress,
@@ -77,9 +79,9 @@ pub(in crate::commands) async fn run_one(
     known: Arc<Mutex<KnownKeys>>,
     session: &Session,
 ) -> FileOutcome {
-    let batch = Batch::with_items(plan, items, known, session);
+    let batch = Batch::of(plan, items, known, session);
     match batch.plan.entries.first() {
-        Some(entry) => batch.outcome(0, entry, session).await,
+        Some(entry) => batch.outcome(0, entry).await,
         None => FileOutcome::default(),
     }
 }
@@ -96,7 +98,7 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
         plan.check(session).await?;
     }
     let path = folder.join(NAME);
-    let mut journal = if path.exists() { Some(Journal::open(&path)?) } else { None };
+    let journal = if path.exists() { Some(Journal::open(&path)?) } else { None };
     if let Some(journal) = &journal {
         let mut entries = std::mem::take(&mut plan.entries);
         let recorded = |file: &str| journal.content(file).map(str::to_owned);
@@ -111,13 +113,10 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
         plan.price = Some(quote.check(budget)?);
     }
     if plan.options.rows.is_some() {
-        session.output.note(quote.to_string());
+        session.note(quote.to_string());
     }
-    let journal = match journal.take() {
-        Some(journal) => journal,
-        None => Journal::open(path)?,
-    };
-    Batch::new(plan, journal, session).execute(session).await
+    let journal = journal.map_or_else(|| Journal::open(path), Ok)?;
+    Batch::new(plan, journal, session).execute().await
 }
 
 impl Plan {
@@ -140,13 +139,9 @@ impl Plan {
     /// Marks the entries whose inputs are those of an entry before: they are run once.
     fn find_repeated(&mut self) {
         let mut first = HashMap::new();
-        let same_as = |(place, entry): (usize, &Entry)| {
-            let first = *first.entry(self.key(entry)).or_insert(place);
-            (first < place).then_some(first)
-        };
-        let same_as: Vec<_> = self.entries.iter().enumerate().map(same_as).collect();
-        for (entry, same_as) in self.entries.iter_mut().zip(same_as) {
-            entry.same_as = same_as;
+        for (place, key) in self.keys().into_iter().enumerate() {
+            let first = *first.entry(key).or_insert(place);
+            self.entries[place].same_as = (first < place).then_some(first);
         }
     }
 
@@ -161,17 +156,10 @@ impl Plan {
             // The price and the nodes are those of all entries.
             let run = self.client.model(&*self.model).run(entry.inputs.clone());
             let run = run.options(|run| run.skip_validation = self.options.no_check);
-            run.check().await.map(drop).map_err(|error| Failure::from(error).about(&entry.label))
+            run.check().await.err().map(|error| Failure::from(error).about(&entry.label))
         });
-        let mut checks = checks.buffered(MAX_CONCURRENT_CHECKS);
-        let mut mistakes = Vec::new();
-        while let Some(checked) = checks.next().await {
-            mistakes.extend(checked.err());
-            if mistakes.len() == MAX_MISTAKES {
-                break;
-            }
-        }
-        session.output.failures(mistakes)
+        let mistakes = checks.buffered(MAX_CONCURRENT_CHECKS).filter_map(ready).take(MAX_MISTAKES);
+        session.output.failures(mistakes.collect().await)
     }
 
     /// Reads the price, and what earlier starts have paid.
@@ -179,23 +167,22 @@ impl Plan {
         let needs_price =
             self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
         let price = if needs_price { self.client.model(&*self.model).cost().await?.cost } else { None };
-        let keys: Vec<String> = self.distinct().map(|(_, entry)| self.key(entry)).collect();
-        let count = keys.len();
-        let earlier = journal.map(|journal| Earlier::count(journal, keys.into_iter(), price.as_ref()));
-        let earlier = earlier.unwrap_or_default();
-        Ok(Quote { price, count, earlier })
+        let keys = self.distinct().map(|(_, entry)| self.key(entry));
+        let earlier =
+            journal.map(|journal| Earlier::count(journal, keys, price.as_ref())).unwrap_or_default();
+        Ok(Quote { price, count: self.distinct().count(), earlier })
     }
 
     /// Reports what the batch would cost.
     fn report(&self, quote: Quote, session: &Session) -> Result {
         let Quote { count, earlier: Earlier { paid, begun, .. }, .. } = quote;
         let total = quote.total().map(|total| total.to_string());
-        session.output.note("nothing was uploaded, and no task was created");
+        session.note("nothing was uploaded, and no task was created");
         if paid > 0 {
-            session.output.note(format!("{paid} of {count} files are paid already"));
+            session.note(format!("{paid} of {count} files are paid already"));
         }
         if begun > 0 {
-            session.output.note(format!(
+            session.note(format!(
                 "the tasks of {begun} of {count} files may be created already; the cost counts them"
             ));
         }
@@ -211,15 +198,12 @@ impl Plan {
 
     fn run(&self, entry: &Entry) -> inferstore::Run {
         let run = configured(&self.client, &self.model, entry.inputs.clone(), &self.options);
-        match self.max_cost() {
-            Some(max_cost) => run.max_cost(max_cost),
-            None => run,
-        }
+        limited(run, self.max_cost())
     }
 
     /// The most that a run may cost: the price where there is a budget, so that the sum is known before.
-    fn max_cost(&self) -> Option<Decimal> {
-        self.options.max_cost.iter().chain(&self.price).min().cloned()
+    fn max_cost(&self) -> Option<&Decimal> {
+        self.options.max_cost.iter().chain(&self.price).min()
     }
 
     fn names(&self, entry: &Entry) -> TemplateVariables {
@@ -256,25 +240,26 @@ impl Plan {
     }
 }
 
-impl Batch {
-    fn new(plan: Plan, journal: Journal, session: &Session) -> Self {
+impl<'a> Batch<'a> {
+    fn new(plan: Plan, journal: Journal, session: &'a Session) -> Self {
         let known = Arc::new(Mutex::new(KnownKeys::of(&journal)));
         let items = inferstore_batch::Batch::new(&plan.client, journal)
             .delete_inputs(plan.options.delete_inputs)
             .budget(plan.options.budget.clone());
-        Self::with_items(plan, items, known, session)
+        Self::of(plan, items, known, session)
     }
 
-    fn with_items(
+    fn of(
         plan: Plan,
         items: inferstore_batch::Batch,
         known: Arc<Mutex<KnownKeys>>,
-        session: &Session,
+        session: &'a Session,
     ) -> Self {
         Self {
+            session,
             plan,
             items,
-            progress: SharedProgress::new(&session.output),
+            progress: Progress::shared(&session.output),
             stopped: AtomicBool::new(false),
             known,
             saved: Mutex::default(),
@@ -282,22 +267,19 @@ impl Batch {
         }
     }
 
-    async fn execute(self, session: &Session) -> Result {
-        warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, session).await;
-        self.run_entries(&mut Signals::new()?, session).await
-    }
-
     /// Runs the entries, and reports them.
-    async fn run_entries(&self, signals: &mut Signals, session: &Session) -> Result {
+    async fn execute(self) -> Result {
+        warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, self.session).await;
+        let mut signals = Signals::new()?;
         let total = self.plan.entries.len();
         self.progress.lock().count(self.plan.distinct().count());
-        let (mut ended, is_interrupted) = self.run_all(signals, session).await;
+        let (mut ended, is_interrupted) = self.run_all(&mut signals).await;
         self.progress.lock().end();
         if is_interrupted {
-            return self.interrupted(ended, total, signals, session).await;
+            return self.interrupted(ended, total, &mut signals).await;
         }
         ended.extend(self.repeated(&ended));
-        let reported = summary::report(&mut ended, total, session);
+        let reported = summary::report(&mut ended, total, self.session);
         summary::result(&ended).and(reported)
     }
 
@@ -313,10 +295,9 @@ impl Batch {
     }
 
     /// Runs all files, until they have ended or a signal comes.
-    async fn run_all(&self, signals: &mut Signals, session: &Session) -> (Vec<FileOutcome>, bool) {
+    async fn run_all(&self, signals: &mut Signals) -> (Vec<FileOutcome>, bool) {
         let jobs = usize::from(self.plan.options.jobs);
-        let runs =
-            stream::iter(self.plan.distinct()).map(|(place, entry)| self.outcome(place, entry, session));
+        let runs = stream::iter(self.plan.distinct()).map(|(place, entry)| self.outcome(place, entry));
         let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
         let mut ended = Vec::with_capacity(self.plan.entries.len());
         loop {
@@ -332,16 +313,16 @@ impl Batch {
     }
 
     /// Runs an entry to its end.
-    async fn outcome(&self, place: usize, entry: &Entry, session: &Session) -> FileOutcome {
+    async fn outcome(&self, place: usize, entry: &Entry) -> FileOutcome {
         let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
-        ended.failure = self.one(&mut ended, entry, session).await.err();
+        ended.failure = self.one(&mut ended, entry).await.err();
         self.waiting.lock().remove(&place);
         self.progress.lock().counted(&ended.file);
         ended
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
-    async fn one(&self, ended: &mut FileOutcome, entry: &Entry, session: &Session) -> Result {
+    async fn one(&self, ended: &mut FileOutcome, entry: &Entry) -> Result {
         let file = ended.file.clone();
         let key = self.plan.key(entry);
         let item = self.items.item(key.clone());
@@ -351,22 +332,22 @@ impl Batch {
         let mut own = Vec::new();
         let task = match step {
             Some(Step::Done { task, cost, outputs, output, .. }) => {
-                ended.was_done = true;
                 if outputs.iter().all(|output| output.exists()) {
+                    ended.was_done = true;
                     ended.status = Status::Success;
                     ended.task = Some(task);
                     ended.cost = cost.parse().ok();
                     self.saved.lock().extend(outputs.iter().map(hash_of));
-                    ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
+                    ended.outputs =
+                        outputs.iter().map(|output| relative_path(output, self.session)).collect();
                     ended.output = output;
                     return Ok(());
                 }
-                own = outputs;
+                (ended.was_done, own) = (true, outputs);
                 task
             }
             Some(Step::Saving { task, outputs, .. }) => {
-                ended.was_done = true;
-                own = outputs;
+                (ended.was_done, own) = (true, outputs);
                 task
             }
             Some(Step::Started { task, .. }) => task,
@@ -380,9 +361,11 @@ impl Batch {
                 }
                 ended.status = Status::Failed;
                 let (_, outdated) = self.outdated(&key);
-                let taken = self.plan.delivery.taken(&self.plan.names(entry), session);
+                let taken = self.plan.delivery.taken(&self.plan.names(entry), self.session);
                 if let Some(taken) = taken.iter().find(|path| !outdated.contains(path)) {
-                    return Err(exists(&relative_path(taken, session).display().to_string()).about(&file));
+                    return Err(
+                        exists(&relative_path(taken, self.session).display().to_string()).about(&file)
+                    );
                 }
                 self.progress.lock().state(&file, "preparing");
                 self.record_contents(&key).await?;
@@ -411,14 +394,12 @@ impl Batch {
             item.saving(&outcome, Vec::new())?;
         }
         self.progress.lock().state(&file, "downloading");
-        let outputs = self.save(&item, &key, &outcome, own, &self.plan.names(entry), session).await;
+        let outputs = self.save(&item, &key, &outcome, own, &self.plan.names(entry)).await;
         let outputs = outputs.map_err(|failure| {
-            if failure.is_local {
-                self.stopped.store(true, Ordering::Relaxed);
-            }
+            self.stopped.fetch_or(failure.is_local, Ordering::Relaxed);
             failure.about(&file)
         })?;
-        ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
+        ended.outputs = outputs.iter().map(|output| relative_path(output, self.session)).collect();
         item.done(&outcome, outputs)?;
         ended.status = Status::Success;
         self.note(&item, ended);
@@ -444,7 +425,7 @@ impl Batch {
     async fn start(&self, ended: &mut FileOutcome, item: &Item, mut prepared: PreparedRun) -> Result<TaskId> {
         // An earlier start may have had others. Within a budget, the journal reserves what that one allowed.
         let reserved = prepared.max_cost.take().filter(|_| self.plan.price.is_some());
-        prepared.max_cost = self.plan.max_cost().into_iter().chain(reserved).min();
+        prepared.max_cost = self.plan.max_cost().into_iter().chain(&reserved).min().cloned();
         prepared.require_serving = self.plan.options.require_serving;
         ended.status = Status::Unknown;
         self.note(item, ended);
@@ -479,18 +460,12 @@ impl Batch {
         let options = self.plan.options.wait.clone();
         let wait = self.plan.client.task(&task).of_model(&*self.plan.model).wait().deadline(options.deadline);
         let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
-        let outcome = watch(wait.events(), |event| {
-            if let RunEvent::Status(status) = event {
-                self.progress.lock().state(&ended.file, status.as_str());
-            }
-        })
-        .await;
+        let outcome = watch(wait.events(), |event| self.progress.lock().status(&ended.file, event)).await;
         if let Err(error) = &outcome {
             ended.status = status_after(error);
             self.note(item, ended);
-            if error.kind() == ErrorKind::TaskFailed && self.is_balance_too_small().await {
-                self.stopped.store(true, Ordering::Relaxed);
-            }
+            let is_last = error.kind() == ErrorKind::TaskFailed && self.is_balance_too_small().await;
+            self.stopped.fetch_or(is_last, Ordering::Relaxed);
         }
         let is_gone = ended.status == Status::Unknown;
         match item.ended(outcome) {
@@ -515,15 +490,14 @@ impl Batch {
         outcome: &Outcome,
         own: Vec<PathBuf>,
         names: &TemplateVariables,
-        session: &Session,
     ) -> Result<Vec<PathBuf>> {
         let delivery = &self.plan.delivery;
-        let staged = delivery.stage(outcome, names, session).await;
+        let staged = delivery.stage(outcome, names, self.session).await;
         // No code of something that may be done again: the run is paid.
         let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
         let (earlier, outdated) = self.outdated(key);
         let named = |old: &Path, new: &Path| {
-            let (old, new) = (relative_path(old, session), relative_path(new, session));
+            let (old, new) = (relative_path(old, self.session), relative_path(new, self.session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
             self.progress.lock().note(&line);
         };
@@ -573,9 +547,7 @@ impl Batch {
             ErrorKind::NoResponse => error.context().is_some(),
             _ => false,
         };
-        if would_all_fail {
-            self.stopped.store(true, Ordering::Relaxed);
-        }
+        self.stopped.fetch_or(would_all_fail, Ordering::Relaxed);
     }
 
     /// Returns true when the balance does not cover another task. A service may fail such a task instead of refusing it.

@@ -72,9 +72,6 @@ pub(super) fn identity(given: &str, path: &Path) -> Value {
         std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
     let metadata = std::fs::metadata(path).ok();
     let size = metadata.as_ref().map(std::fs::Metadata::len);
-    let modified = metadata.and_then(|metadata| metadata.modified().ok());
-    let modified = modified
-        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
-        .map(|time| time.as_nanos().to_string());
-    json!([place, size, modified])
+    let modified = metadata.and_then(|metadata| metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    json!([place, size, modified.map(|time| time.as_nanos().to_string())])
 }

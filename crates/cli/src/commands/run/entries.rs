@@ -20,6 +20,7 @@ use crate::settings::Session;
 use crate::values::stem_of;
 
 /// One run of a batch.
+#[derive(Default)]
 pub(in crate::commands) struct Entry {
     /// Its name in messages and records: a file, or a row.
     pub(in crate::commands) label: String,
@@ -45,21 +46,17 @@ pub(super) fn all(
     session: &mut Session,
 ) -> Result<Vec<Entry>> {
     let Collected { mut inputs, files, loose, given, identity: mut others, .. } = collected;
-    // Each entry gets one value of it.
-    for (name, _) in sweeps {
-        others.remove(name);
-    }
     check_files(&loose, session)?;
     let field = loose.first().map(|_| file_input(Some(version), &given, &loose)).transpose()?;
     let entries = match (rows, field) {
         (Some(_), _) if loose.len() > 1 => {
-            return Err(Failure::usage("rows take one further file")
-                .with_hint("name the files in a column; nothing was sent"));
+            let hint = "name the files in a column; nothing was sent";
+            return Err(Failure::usage("rows take one further file").with_hint(hint));
         }
         (Some(path), field) => {
             if let Some((field, file)) = field.zip(loose.first()) {
-                let identity;
-                (inputs, identity) = attach(inputs, field.clone(), file, session)?;
+                let (attached, identity) = attach(inputs, field.clone(), file, session)?;
+                inputs = attached;
                 others.insert(field, identity);
             }
             read(path, version, &inputs, &others, session)?
@@ -68,15 +65,7 @@ pub(super) fn all(
         (None, None) => {
             let name = name_of(&loose, &files).unwrap_or_default();
             let others = others.into_iter().collect();
-            vec![Entry {
-                label: String::new(),
-                inputs,
-                name,
-                others,
-                file: Value::Null,
-                same_as: None,
-                item: None,
-            }]
+            vec![Entry { inputs, name, others, ..Entry::default() }]
         }
     };
     Ok(swept(entries, sweeps))
@@ -101,18 +90,17 @@ fn read(
     let parsed = rows.into_iter().map(|Row { line, mut values }| {
         let label = format!("{place}:{line}");
         let text = |(name, value): &(String, Value)| Some((name.clone(), value.as_str()?.to_owned()));
-        let sweeps = sweeps(&values.iter().filter_map(text).collect(), version);
-        let sweeps = sweeps.map_err(|failure| failure.about(&label))?;
-        let given = sweeps.iter().find(|(name, _)| others.contains_key(name));
-        if let Some((name, _)) = given {
-            return Err(given_twice(name).about(&label));
-        }
-        values.retain(|(name, _)| !sweeps.iter().any(|(sweep, _)| sweep == name));
-        let entry = entry(&label, values, &declared, inputs, others, session);
-        Ok((entry.map_err(|failure| failure.about(&label))?, sweeps))
+        let row = || {
+            let sweeps = sweeps(&values.iter().filter_map(text).collect(), version)?;
+            if let Some((name, _)) = sweeps.iter().find(|(name, _)| others.contains_key(name)) {
+                return Err(given_twice(name));
+            }
+            values.retain(|(name, _)| !sweeps.iter().any(|(sweep, _)| sweep == name));
+            Ok((entry(&label, values, &declared, inputs, others, session)?, sweeps))
+        };
+        row().map_err(|failure| failure.about(&label))
     });
-    let (mut entries, sweeps): (Vec<Entry>, Vec<Vec<Sweep>>) =
-        parsed.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let (mut entries, sweeps): (Vec<Entry>, Vec<Vec<Sweep>>) = parsed.collect::<Result<_>>()?;
     name_each(&mut entries);
     Ok(entries.into_iter().zip(&sweeps).flat_map(|(entry, sweeps)| swept(vec![entry], sweeps)).collect())
 }
@@ -126,15 +114,8 @@ pub(in crate::commands) fn entry(
     others: &BTreeMap<String, Value>,
     session: &Session,
 ) -> Result<Entry> {
-    let mut entry = Entry {
-        label: label.to_owned(),
-        inputs: inputs.clone(),
-        name: String::new(),
-        others: listed(others),
-        file: Value::Null,
-        same_as: None,
-        item: None,
-    };
+    let mut entry =
+        Entry { label: label.to_owned(), inputs: inputs.clone(), others: listed(others), ..Entry::default() };
     for (name, value) in values {
         if others.contains_key(&name) {
             return Err(given_twice(&name));
@@ -155,13 +136,12 @@ pub(in crate::commands) fn entry(
                 entry.inputs = entry.inputs.set(name.clone(), &text);
                 if input.is_some_and(is_number) { spelled(&text) } else { text }.into()
             }
-            Value::Number(number) => {
-                entry.inputs = entry.inputs.set(name.clone(), &number);
-                spelled(&number.to_string()).into()
-            }
             value => {
                 entry.inputs = entry.inputs.set(name.clone(), &value);
-                json!({ "json": value.to_string() })
+                match value {
+                    Value::Number(number) => spelled(&number.to_string()).into(),
+                    value => json!({ "json": value.to_string() }),
+                }
             }
         };
         entry.others.push((name, identity));
@@ -216,8 +196,7 @@ fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
                 name: join(&entry.name, "-", format!("{name}-{text}")),
                 others,
                 file: entry.file.clone(),
-                same_as: None,
-                item: None,
+                ..Entry::default()
             }
         };
         entries.iter().flat_map(|entry| values.iter().map(move |value| with(entry, value))).collect()
@@ -241,13 +220,10 @@ impl Template {
         version: &ModelVersioning,
         folder: &str,
     ) -> Result<Self> {
-        let Collected { inputs, loose, given, identity: mut others, .. } = collected;
+        let Collected { inputs, loose, given, identity: others, .. } = collected;
         if let Some(word) = loose.first() {
             return Err(Failure::usage(format!("{word:?} is given beside --watch"))
                 .with_hint("the files of the folder take that input; nothing was sent"));
-        }
-        for (name, _) in &sweeps {
-            others.remove(name);
         }
         let field = file_input(Some(version), &given, &[format!("{folder}/FILE")])?;
         Ok(Self { field, inputs, others, sweeps })
@@ -274,8 +250,7 @@ fn of_files(
         name,
         others: listed(&others),
         file: identity_of(file, session),
-        same_as: None,
-        item: None,
+        ..Entry::default()
     };
     files.iter().zip(unique_names(files)).map(entry).collect()
 }

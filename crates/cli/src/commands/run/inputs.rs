@@ -18,7 +18,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::json::Members;
 use crate::settings::Session;
-use crate::values::{Given, Input, is_url, stem_of};
+use crate::values::{Given, Input, is_url, named, stem_of};
 
 /// The inputs of the command line.
 #[derive(Default)]
@@ -71,8 +71,8 @@ pub(super) fn collect(
     let mut named = options.input.clone();
     for word in &options.words {
         if is_named(word) {
-            if session.environment.folder.join(word).is_file() {
-                session.output.note(format!(
+            if session.here(word).is_file() {
+                session.note(format!(
                     "note: {word} is a file here, and is taken as name=value; the file is ./{word}"
                 ));
             }
@@ -124,10 +124,8 @@ fn usage(word: &str, problem: &str) -> Failure {
 
 /// Returns true for `name=value`, which is no path or URL.
 fn is_named(word: &str) -> bool {
-    let name = word.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
-    })
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    named(word).is_some_and(|(name, _)| name.chars().all(is_of_name))
 }
 
 /// The inputs with a file, the content of standard input, or a URL, and what makes it the same at the next start.
@@ -148,7 +146,7 @@ pub(super) fn attach(
 
 /// Returns the identity of a file or a URL across starts.
 pub(super) fn identity_of(given: &str, session: &Session) -> serde_json::Value {
-    identity(given, &session.environment.folder.join(expanded(given, session)))
+    identity(given, &session.here(expanded(given, session)))
 }
 
 /// The FNV-1a hash, which is the same in every build of this command.
@@ -173,7 +171,7 @@ pub(super) fn check_files(files: &[String], session: &Session) -> Result {
 
 /// Fails when the path is a folder.
 fn check_no_folder(given: &str, session: &Session) -> Result {
-    if session.environment.folder.join(expanded(given, session)).is_dir() {
+    if session.here(expanded(given, session)).is_dir() {
         let folder = given.trim_end_matches('/');
         return Err(Failure::new(exit::INPUT, format!("{given} is a folder"))
             .with_hint(format!("name the files in it: {folder}/*; nothing was sent")));
@@ -186,7 +184,7 @@ pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &S
     if is_url(given) {
         return inputs.set(name, given);
     }
-    inputs.file(name, File::path(session.environment.folder.join(expanded(given, session))))
+    inputs.file(name, File::path(session.here(expanded(given, session))))
 }
 
 /// The one input that takes a file without a name, of those that the command line does not give.
@@ -213,18 +211,15 @@ pub(super) fn file_input(
 /// A hint when the `@` before a path was forgotten.
 pub(super) fn forgotten_mark(error: &Error, inputs: &Inputs, session: &Session) -> Option<String> {
     let Error::Inputs(invalid) = error else { return None };
-    let fields = invalid.violations.iter().filter(|violation| violation.kind == ViolationKind::NotAUrl);
-    for violation in fields {
+    let mut fields = invalid.violations.iter().filter(|violation| violation.kind == ViolationKind::NotAUrl);
+    fields.find_map(|violation| {
         let name = &violation.field;
-        let Some(Value::Value(value)) = inputs.get(name) else { continue };
-        let text = value.as_str().unwrap_or_default();
-        if session.environment.folder.join(expanded(text, session)).is_file() {
-            // `@@` begins a text.
-            let here = if text.starts_with('@') { "./" } else { "" };
-            return Some(format!("{text} is a file here: write {name}=@{here}{text}; nothing was sent"));
-        }
-    }
-    None
+        let Some(Value::Value(value)) = inputs.get(name) else { return None };
+        let text = value.as_str().filter(|text| session.here(expanded(text, session)).is_file())?;
+        // `@@` begins a text.
+        let here = if text.starts_with('@') { "./" } else { "" };
+        Some(format!("{text} is a file here: write {name}=@{here}{text}; nothing was sent"))
+    })
 }
 
 /// The name of the first file among the inputs, without its extension.

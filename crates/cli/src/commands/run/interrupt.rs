@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result, task_record};
-use crate::output::Format;
 use crate::settings::Session;
 use crate::table::printable;
 
@@ -89,9 +88,7 @@ impl Interrupts {
             return Err(Failure::new(exit::FAILED, "interrupted; no task was created")
                 .with_hint("the same command starts it again"));
         }
-        session
-            .output
-            .note("interrupted; detaching as soon as the task is known (Ctrl-C again stops at once)");
+        session.note("interrupted; detaching as soon as the task is known (Ctrl-C again stops at once)");
         self.is_pending = true;
         Ok(())
     }
@@ -100,7 +97,7 @@ impl Interrupts {
     pub(super) async fn detach(&mut self, client: &Client, session: &Session) -> Result {
         let Some(task) = self.task.clone() else { return Ok(()) };
         // JSON has it in the failure.
-        if matches!(session.output.options.format, Format::Table | Format::Quiet) {
+        if !session.output.is_json() {
             session.output.data(printable(task.as_str()))?;
         }
         let canceled = self.cancel(&task, client, session).await;
@@ -117,7 +114,7 @@ impl Interrupts {
     async fn cancel(&mut self, task: &TaskId, client: &Client, session: &Session) -> Result {
         let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
         if !self.cancels_at_once {
-            session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
+            session.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
             if !self.is_interrupted_again(session).await {
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
@@ -143,7 +140,7 @@ impl Interrupts {
         if !self.is_ctrl_c {
             return false;
         }
-        session.output.note("Ctrl-C again cancels it if it is still in the queue");
+        session.note("Ctrl-C again cancels it if it is still in the queue");
         tokio::time::timeout(SECOND_INTERRUPT_TIMEOUT, self.next()).await.is_ok()
     }
 }

@@ -1,7 +1,7 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 
 use inferstore::Decimal;
 use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
@@ -107,7 +107,5 @@ impl KnownKeys {
 
 /// A hash that tells values of this process apart.
 pub(super) fn hash_of(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }

@@ -20,13 +20,9 @@ pub(super) fn unique_names(files: &[String]) -> Vec<String> {
         let [_, _, path] = candidates;
         let is_unique = |(kind, name): &(usize, &String)| counts.get(&(*kind, name.as_str())) == Some(&1);
         let name = candidates.iter().enumerate().find(is_unique).map_or(path, |(_, name)| name);
-        let mut unused = name.clone();
-        let mut number = 1;
-        while !used.insert(unused.clone()) {
-            number += 1;
-            unused = format!("{name}-{number}");
-        }
-        unused
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let unused = std::iter::once(name.clone()).chain(numbered).find(|name| used.insert(name.clone()));
+        unused.unwrap_or_else(|| name.clone())
     };
     candidates.iter().map(unused).collect()
 }

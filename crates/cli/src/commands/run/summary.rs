@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use inferstore::Decimal;
 use inferstore::types::TaskId;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -20,7 +21,8 @@ pub(super) const FIELDS: [&str; 8] =
     ["candidates", "cost", "error", "file", "output", "outputs", "status", "task"];
 
 /// Status of a file of a batch. The words are a promise to scripts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(in crate::commands) enum Status {
     /// Nothing was sent.
     #[default]
@@ -37,16 +39,8 @@ pub(in crate::commands) enum Status {
 }
 
 impl Status {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::NotStarted => "not_started",
-            Self::Unknown => "unknown",
-            Self::Unfinished => "unfinished",
-            Self::Success => "success",
-            Self::NotSaved => "not_saved",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-        }
+    fn word(self) -> String {
+        outcome::text(&json!(self))
     }
 }
 
@@ -92,7 +86,7 @@ impl FileOutcome {
     fn record(&self) -> Value {
         let mut record = json!({
             "file": self.file,
-            "status": self.status.as_str(),
+            "status": self.status,
             "task": self.task,
             "cost": self.own_cost().map(ToString::to_string),
             "outputs": self.paths(),
@@ -125,15 +119,8 @@ impl FileOutcome {
 pub(super) fn report(ended: &mut [FileOutcome], total: usize, session: &Session) -> Result {
     ended.sort_by_key(|ended| ended.place);
     let ended = &*ended;
-    let mut table = match ended {
-        [] => Table::default(),
-        _ => Table::new([
-            ("FILE", Fit::Keep),
-            ("STATUS", Fit::Keep),
-            ("COST", Fit::Drop(1)),
-            ("OUTPUT", Fit::Keep),
-        ]),
-    };
+    let columns = [("FILE", Fit::Keep), ("STATUS", Fit::Keep), ("COST", Fit::Drop(1)), ("OUTPUT", Fit::Keep)];
+    let mut table = if ended.is_empty() { Table::default() } else { Table::new(columns) };
     for ended in ended.iter().filter(|ended| !ended.is_repeated) {
         if let Some(failure) = &ended.failure {
             session.output.error_line(&failure.headline);
@@ -144,26 +131,25 @@ pub(super) fn report(ended: &mut [FileOutcome], total: usize, session: &Session)
     for ended in shown {
         table.add([
             Cell::from(ended.file.as_str()),
-            Cell::status(ended.status.as_str()),
+            Cell::status(&ended.status.word()),
             Cell::from(ended.own_cost().map(ToString::to_string).unwrap_or_default()),
             Cell::from(ended.output_texts().join(" ")),
         ]);
     }
     let cost: Decimal = ended.iter().filter(|ended| !ended.was_done).filter_map(FileOutcome::own_cost).sum();
-    let count = |is_counted: fn(&FileOutcome) -> bool| ended.iter().filter(|ended| is_counted(ended)).count();
-    let succeeded = count(|ended| ended.status == Status::Success);
+    let all = |status: Status| ended.iter().filter(move |ended| ended.status == status);
+    let (succeeded, repeated) =
+        (all(Status::Success), all(Status::Success).filter(|ended| ended.is_repeated));
+    let earlier = all(Status::Success).filter(|ended| ended.was_done && !ended.is_repeated);
     let others = [
-        (
-            count(|ended| ended.status == Status::Success && ended.was_done && !ended.is_repeated),
-            "of them earlier",
-        ),
-        (count(|ended| ended.status == Status::Success && ended.is_repeated), "of them repeated rows"),
-        (count(|ended| ended.status == Status::NotSaved), "not saved"),
-        (count(|ended| ended.status == Status::Unfinished), "unfinished"),
+        (earlier.count(), "of them earlier"),
+        (repeated.count(), "of them repeated rows"),
+        (all(Status::NotSaved).count(), "not saved"),
+        (all(Status::Unfinished).count(), "unfinished"),
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
-    let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
+    let below = vec![format!("{} of {total} succeeded{others}; cost {cost}", succeeded.count())];
     let records: Vec<String> = recorded.iter().map(|ended| ended.record().to_string()).collect();
     let quiet = shown.iter().flat_map(FileOutcome::output_texts).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })

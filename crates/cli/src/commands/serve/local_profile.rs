@@ -11,26 +11,17 @@ use crate::failure::Result;
 use crate::profiles::{self, LOCAL};
 use crate::settings::Session;
 
-/// The service that a profile is stored for.
-pub(super) struct LocalService<'a> {
-    pub(super) base_url: &'a str,
-    /// Known at the first start on a data folder alone.
-    pub(super) key: Option<String>,
-    /// The data folder, if it holds the accounts.
-    pub(super) data_dir: Option<String>,
-}
-
-/// A profile that leads to the service.
-struct Stored {
-    name: String,
-    is_current: bool,
-}
-
 /// Stores the profile, and returns what to type next. Without the key of a first start, a stored one is used that the
-/// service accepts.
-pub(super) async fn store(service: LocalService<'_>, session: &Session) -> String {
-    match stored(service, session).await {
-        Ok(Some(Stored { name, is_current })) => {
+/// service accepts. `key` is known at the first start on a data folder alone, and `data_dir` is that folder, if it holds
+/// the accounts.
+pub(super) async fn store(
+    base_url: &str,
+    key: Option<String>,
+    data_dir: Option<String>,
+    session: &Session,
+) -> String {
+    match stored(base_url, key, data_dir, session).await {
+        Ok(Some((name, is_current))) => {
             let option = if is_current { String::new() } else { format!(" --profile {name}") };
             let other = if name == LOCAL { "" } else { " (local is of another service)" };
             if is_current {
@@ -45,9 +36,13 @@ pub(super) async fn store(service: LocalService<'_>, session: &Session) -> Strin
     }
 }
 
-/// The profile of the service; `None` when no key for it is known.
-async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<Stored>> {
-    let LocalService { base_url, key, data_dir } = service;
+/// The name of the profile of the service, and whether it is in use; `None` when no key for it is known.
+async fn stored(
+    base_url: &str,
+    key: Option<String>,
+    data_dir: Option<String>,
+    session: &Session,
+) -> Result<Option<(String, bool)>> {
     let path = profiles::path(&session.environment)?;
     let mut api_key = accepted(base_url, key, session).await?;
     let mut name = None;
@@ -95,7 +90,7 @@ async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<S
     if let Some(before) = before.filter(|before| before.base_url != base_url) {
         forget_key(&before, &name)?;
     }
-    Ok(Some(Stored { name, is_current }))
+    Ok(Some((name, is_current)))
 }
 
 /// The key, if the service accepts it.

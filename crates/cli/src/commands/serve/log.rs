@@ -104,10 +104,8 @@ fn write_lines(messages: &Receiver<Message>, dropped: &AtomicU64, mut output: im
                 let _ = output.write_all(&line);
                 let lost = dropped.swap(0, Ordering::Relaxed);
                 if lost > 0 {
-                    let _ = writeln!(
-                        output,
-                        "{lost} lines of the log were dropped: standard error was not read in time"
-                    );
+                    let why = "standard error was not read in time";
+                    let _ = writeln!(output, "{lost} lines of the log were dropped: {why}");
                 }
             }
             Message::Flush(done) => {

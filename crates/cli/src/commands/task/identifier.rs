@@ -23,9 +23,8 @@ const MAX_SEARCHED: u64 = 1_000;
 pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Result<String> {
     if named == "@last" {
         let newest = newest_tasks(client, 0, 1).await?;
-        return newest.first().map(|task| task.task_id.to_string()).ok_or_else(|| {
-            Failure::usage("there is no task yet").with_hint("`inferstore run MODEL` creates one")
-        });
+        let none = || Failure::usage("there is no task yet").with_hint("`inferstore run MODEL` creates one");
+        return newest.first().map(|task| task.task_id.to_string()).ok_or_else(none);
     }
     let is_part = (MIN_PART..IDENTIFIER).contains(&named.len())
         && named.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
@@ -36,14 +35,13 @@ pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Res
         let id = task.task_id.as_str();
         id.starts_with(named) || id.ends_with(named)
     };
-    let matches: Vec<String> =
-        search(client, fits).await?.into_iter().map(|task| task.task_id.to_string()).collect();
-    match &matches[..] {
-        [one] => Ok(one.clone()),
+    match &search(client, fits).await?[..] {
+        [one] => Ok(one.task_id.to_string()),
         // The service says that it does not exist.
         [] => Ok(named.to_owned()),
         several => {
-            let ends: Vec<&str> = several.iter().take(MAX_NAMED).map(|id| end_of(id)).collect();
+            let ends: Vec<&str> =
+                several.iter().take(MAX_NAMED).map(|task| end_of(task.task_id.as_str())).collect();
             let further = if several.len() > MAX_NAMED { ", …" } else { "" };
             Err(Failure::usage(format!("{} tasks begin or end with {named}", several.len()))
                 .with_hint(format!("give the end of the identifier: {}{further}", ends.join(", "))))

@@ -11,7 +11,6 @@ use crate::commands::run::summary::{self, FileOutcome, Status};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::Result;
-use crate::settings::Session;
 
 /// A file that has not ended yet.
 pub(super) struct WaitingItem {
@@ -20,14 +19,13 @@ pub(super) struct WaitingItem {
     item: Item,
 }
 
-impl Batch {
+impl Batch<'_> {
     /// Reports an interrupted batch, and leaves or cancels the tasks that were waited for.
     pub(super) async fn interrupted(
         &self,
         mut ended: Vec<FileOutcome>,
         total: usize,
         signals: &mut Signals,
-        session: &Session,
     ) -> Result {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         let left = self.leave(waiting, signals).await;
@@ -39,7 +37,7 @@ impl Batch {
         ended.extend(left);
         ended.extend(self.repeated(&ended));
         // The interrupt is the failure of the batch.
-        let _ = summary::report(&mut ended, total, session);
+        let _ = summary::report(&mut ended, total, self.session);
         let hint = "the same command continues, and pays nothing twice".to_owned();
         Err(summary::failure_of(&ended, exit::DETACHED, format!("interrupted; {tasks}"), hint))
     }

@@ -27,11 +27,8 @@ impl Quote {
     /// Returns the price of a run if all that is left is within the budget.
     pub(super) fn check(&self, budget: &Decimal) -> Result<Decimal> {
         let Some((price, left)) = self.price.clone().zip(self.total()) else {
-            return Err(Failure::new(
-                exit::INPUT,
-                "the service states no price, so that no budget can be kept",
-            )
-            .with_hint("run it without --budget"));
+            let headline = "the service states no price, so that no budget can be kept";
+            return Err(Failure::new(exit::INPUT, headline).with_hint("run it without --budget"));
         };
         // What was begun is reserved already.
         let reserved = (0..self.earlier.begun).map(|_| &price).sum::<Decimal>();

@@ -39,7 +39,7 @@ pub(in crate::commands::run) async fn execute(
     session: &Session,
 ) -> Result {
     let outputs = plan.check_options(session)?;
-    let folder = session.environment.folder.join(expanded(given, session));
+    let folder = session.here(expanded(given, session));
     let is_same =
         folder.canonicalize().ok().is_some_and(|folder| outputs.canonicalize().ok() == Some(folder));
     if is_same {
@@ -57,7 +57,7 @@ pub(in crate::commands::run) async fn execute(
     let batch = Batch::new(plan, journal, session);
     let mut watched = Watched { given, path: &folder, before: BTreeMap::new(), odd: HashSet::new() };
     watched.read(session)?;
-    session.output.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
+    session.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
     let jobs = usize::from(batch.plan.options.jobs);
     let (mut queue, mut latest, mut places) = (VecDeque::new(), HashMap::new(), 0..);
     let (mut running, mut files, mut ended) = (FuturesUnordered::new(), HashSet::new(), Vec::new());
@@ -73,17 +73,17 @@ pub(in crate::commands::run) async fn execute(
         {
             files.insert(entry.label.clone());
             let batch = &batch;
-            running.push(async move { batch.outcome(place, &entry, session).await });
+            running.push(async move { batch.outcome(place, &entry).await });
         }
         tokio::select! {
             biased;
             () = signals.next() => {
                 batch.progress.lock().end();
                 if running.is_empty() {
-                    return batch.report(&mut ended, session);
+                    return batch.report(&mut ended);
                 }
                 let total = ended.len() + running.len();
-                return batch.interrupted(ended, total, &mut signals, session).await;
+                return batch.interrupted(ended, total, &mut signals).await;
             }
             Some(one) = running.next() => {
                 files.remove(&one.file);
@@ -101,7 +101,7 @@ pub(in crate::commands::run) async fn execute(
                 if is_stopped && !(running.is_empty() && queue.is_empty()) {
                     continue;
                 }
-                let reported = batch.report(&mut std::mem::take(&mut ended), session);
+                let reported = batch.report(&mut std::mem::take(&mut ended));
                 if is_stopped {
                     return reported;
                 }
@@ -122,14 +122,14 @@ pub(in crate::commands::run) async fn execute(
     }
 }
 
-impl Batch {
+impl Batch<'_> {
     /// Reports the files that have ended, if there are any.
-    fn report(&self, ended: &mut [FileOutcome], session: &Session) -> Result {
+    fn report(&self, ended: &mut [FileOutcome]) -> Result {
         if ended.is_empty() {
             return Ok(());
         }
         let total = ended.len();
-        let reported = self.progress.lock().suspend(|| summary::report(ended, total, session));
+        let reported = self.progress.lock().suspend(|| summary::report(ended, total, self.session));
         summary::result(ended).and(reported)
     }
 
@@ -188,7 +188,7 @@ impl Watched<'_> {
                 Ok(name) => name,
                 Err(name) => {
                     if self.odd.insert(name.clone()) {
-                        session.output.note(format!("{name:?} is left out: its name is not UTF-8"));
+                        session.note(format!("{name:?} is left out: its name is not UTF-8"));
                     }
                     continue;
                 }
