@@ -7,6 +7,7 @@ export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, 
 const MAX_RESPONSE = 16 * 1024 * 1024;
 const RETENTION = "idempotency-key-retention";
 const CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
+const CHECK_NETWORK = "check the network and the base URL, then try again";
 const HINTS: Record<number, string> = {
   401: "check the API key, and that the base URL leads to its service",
   402: "top up the balance of the account",
@@ -166,20 +167,16 @@ export class Api extends Operations {
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init });
-    const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
-    for (const reader = response.body?.getReader(); reader; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      size += value.length;
-      if (size > maxSize) {
-        await reader.cancel();
-        if (response.ok) throw new TooLarge();
-        break;
-      }
-      parts.push(value);
-    }
-    return [response, new Blob(parts)];
+    const limit = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(part, controller) {
+        size += part.length;
+        if (size <= maxSize) controller.enqueue(part);
+        else if (response.ok) controller.error(new TooLarge());
+        else controller.terminate();
+      },
+    });
+    return [response, await new Response(response.body?.pipeThrough(limit)).blob()];
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
@@ -230,23 +227,15 @@ export class Api extends Operations {
   }
 
   async #attempt<T>(name: string, url: string, init: RequestInit): Promise<T> {
-    const failed = (problem: string, inDoubt: boolean) => {
-      const hint = "check the network and the base URL, then try again";
-      return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { inDoubt });
-    };
+    const failed = (problem: string, inDoubt: boolean) =>
+      new CallError(name, "transport", `${name} got no response: ${problem}`, CHECK_NETWORK, { inDoubt });
     if (!this.left) throw failed("the deadline passed before it was sent", false);
-    let reply: Reply;
-    try {
-      reply = await this.exchange(url, init, this.core.timeout, MAX_RESPONSE);
-    } catch (error) {
-      if (error instanceof TooLarge) {
-        const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
-        throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
-      }
+    const [response, body] = await this.exchange(url, init, this.core.timeout, MAX_RESPONSE).catch((error: unknown) => {
       this.signal.throwIfAborted();
-      throw failed(this.core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
-    }
-    const [response, body] = reply;
+      if (!(error instanceof TooLarge)) throw failed(this.core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
+      const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
+      throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
+    });
     this.core.note(response);
     return open<T>(this.core.redactor, name, url, response, await body.text());
   }
@@ -300,8 +289,7 @@ export class Bounded<T> extends Map<string, T> {
 }
 
 function codeOf(error: unknown): string {
-  const cause = asObject(asObject(error)["cause"]);
-  return String(cause["code"] ?? asObject(asArray(cause["errors"])[0])["code"] ?? "");
+  return String(asObject(asObject(error)["cause"])["code"] ?? "");
 }
 
 export function reasonOf(error: unknown): string {
