@@ -105,13 +105,13 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
   if (requireServing && (await api.serving(model)).serving !== true) throw new ModelOffline(model);
   const uploads = new Map<string, string>();
   for (const [name, source] of sources) {
-    const content = `${source.mime} ${source.digest}`;
-    if (!uploads.has(content)) {
-      // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
-      const unique = `${(await files.sha256(new Blob([key, " ", source.digest]))).slice(0, 32)}-${source.name}`;
-      uploads.set(content, (await files.upload(api, { ...source, name: unique }, folder)).downloadUrl);
+    // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
+    const unique = (await files.sha256(new Blob([key, " ", source.mime, " ", source.blob]))).slice(0, 32);
+    if (!uploads.has(unique)) {
+      const stored = await files.upload(api, { ...source, name: `${unique}-${source.name}` }, folder);
+      uploads.set(unique, stored.downloadUrl);
     }
-    values[name] = uploads.get(content);
+    values[name] = uploads.get(unique);
   }
   const created = await create(api, model, values, key, uploads.size > 0);
   return { ...created, uploads: [...uploads.values()] };
