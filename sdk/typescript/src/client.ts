@@ -122,13 +122,12 @@ async function checked(api: Api, model: string, inputs: Record<string, unknown>)
   const cached = api.core.declarations.get(model);
   if (cached && performance.now() - cached.at < DECLARATION_TTL) {
     try {
-      return check(model, cached.declared, inputs);
+      return check(model, cached.format, inputs);
     } catch {
       // The model may have another declaration by now.
     }
   }
-  const format = asObject((await api.declaration(model)).input_format);
-  const declared = new Map(Object.entries(format).map(([name, descriptor]) => [name, asObject(descriptor)]));
-  api.core.declarations.set(model, { at: performance.now(), declared });
-  return check(model, declared, inputs);
+  const format = asObject(await api.declaration(model))["input_format"];
+  api.core.declarations.set(model, { at: performance.now(), format });
+  return check(model, format, inputs);
 }

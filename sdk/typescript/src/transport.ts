@@ -52,13 +52,8 @@ export interface ClientOptions {
   allowInsecureHttp?: boolean;
 }
 
-/** A create that may still add its task to the history. */
-export interface OpenCreate {
-  model: string;
-  /** The fingerprint of its inputs. */
-  inputs: string;
-  until: number;
-}
+/** A create that may still add its task to the history, with the fingerprint of its inputs. */
+export type OpenCreate = { model: string; inputs: string; until: number };
 
 /** Settings of a client and its memory. */
 export class Core {
@@ -76,7 +71,7 @@ export class Core {
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
   readonly creates = new Set<OpenCreate>();
-  readonly declarations = new Map<string, { at: number; declared: Map<string, Record<string, unknown>> }>();
+  readonly declarations = new Map<string, { at: number; format: unknown }>();
 
   constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch, allowInsecureHttp }: ClientOptions) {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
@@ -189,23 +184,21 @@ export class Api extends Operations {
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
-    return this.retried(async (attempt) => {
-      try {
-        return await this.#attempt<T>(name, url.href, init);
-      } catch (error) {
+    return this.retried((attempt) =>
+      this.#attempt<T>(name, url.href, init).catch((error: unknown) => {
         if (!(error instanceof CallError)) throw error;
-        const { context } = error;
+        const { kind, context } = error;
         // With a key, whatever leaves a doubt is sent again.
         const isKeyed = key !== undefined && this.core.knowsKeys;
-        const mayPass = error.kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : error.kind !== "too-large";
-        const isUnsent = error.kind === "transport" && !context.inDoubt;
+        const mayPass = kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : kind !== "too-large";
+        const isUnsent = kind === "transport" && !context.inDoubt;
         error.isRetryable = isUnsent || ((repeatable || isKeyed) && mayPass) || (isKeyed && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
         context.inDoubt = inDoubt ||= context.inDoubt;
         throw error;
-      }
-    });
+      }),
+    );
   }
 
   /** Repeats work after its retryable failures, with backoff. */
@@ -218,8 +211,7 @@ export class Api extends Operations {
         const { retryAfter = 0 } = error.context;
         const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
         const delay = Math.max(Math.random() * longest, retryAfter * 1000);
-        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left) throw error;
-        if (this.core.budget < 1) throw error;
+        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left || this.core.budget < 1) throw error;
         this.core.budget--;
         await this.sleep(delay);
       }
