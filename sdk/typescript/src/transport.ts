@@ -21,7 +21,7 @@ const FIX = "fix what the service names, or the arguments; the same call fails a
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT", "EHOSTUNREACH", "ENETUNREACH"];
 
 /** Hosts that are this machine. */
-const LOOPBACK = /^((.+\.)?localhost|127\.[0-9.]+|\[::1\])$/;
+const LOOPBACK = /^((.+\.)?localhost|127\.[0-9.]+|\[::(1|ffff:7f[0-9a-f]{2}:[0-9a-f]+)\])$/;
 /** What each signal of a caller ends. It has one listener, because Node.js warns of more than ten. */
 const ENDS = new WeakMap<AbortSignal, Set<() => void>>();
 

@@ -205,8 +205,11 @@ test("a base URL that redirects is not followed, and the error says where to", a
 });
 
 test("the key is sent over plain http to this machine only", () => {
-  for (const host of ["localhost", "a.localhost:1", "127.0.0.1", "127.1.2.3:80", "[::1]:3"]) new Client({ baseUrl: `http://${host}/api/v1`, apiKey: "k" });
-  for (const host of ["h.example", "localhost.h.example", "127.0.0.1.h.example", "10.0.0.1", "[::2]"]) {
+  for (const host of ["localhost", "a.localhost:1", "127.0.0.1", "127.1.2.3:80", "[::1]:3", "[::ffff:127.0.0.1]:4", "[::ffff:7f12:3]"]) {
+    new Client({ baseUrl: `http://${host}/api/v1`, apiKey: "k" });
+  }
+  const others = ["h.example", "localhost.h.example", "127.0.0.1.h.example", "10.0.0.1", "[::2]", "[::ffff:10.0.0.1]", "[::127.0.0.1]", "[::7f00:1]"];
+  for (const host of others) {
     const baseUrl = `http://${host}/api/v1`;
     assert.throws(() => new Client({ baseUrl, apiKey: "k" }), { name: "InvalidArgument", message: /plain http.*allowInsecureHttp/ });
     new Client({ baseUrl, apiKey: "k", allowInsecureHttp: true });
