@@ -51,17 +51,19 @@ export class Client extends Operations {
   /** Uploads the files, creates the task at most once, waits for it, and returns its outcome. */
   async run<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions & WaitOptions = {}): Promise<Outcome<Output<M>>> {
     const api = new Api(this.#core, options);
-    const { task, isAdopted, uploads } = await api.bounded("no task was created", start(api, model, inputs, options));
-    // An adopted task without an upload of this run may be that of another program.
-    const cancelAtDeadline = options.cancelAtDeadline && (uploads.length > 0 || !isAdopted);
-    const outcome = await wait(api, task, cancelAtDeadline, true);
-    return { ...outcome, output: outcome.output as Output<M>, storedInputs: uploads, isAdopted };
+    return api.bounded("no task was created", async () => {
+      const { task, isAdopted } = await start(api, model, inputs, options);
+      // An adopted task without an upload of this run may be that of another program.
+      const cancelAtDeadline = options.cancelAtDeadline && (api.uploads.length > 0 || !isAdopted);
+      const outcome = await wait(api, task, cancelAtDeadline, true);
+      return { ...outcome, output: outcome.output as Output<M>, storedInputs: api.uploads, isAdopted };
+    });
   }
 
   /** Creates the task at most once, and returns its identifier. */
   async createOnce<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions = {}): Promise<string> {
     const api = new Api(this.#core, options);
-    return (await api.bounded("no task was created", start(api, model, inputs, options))).task;
+    return api.bounded("no task was created", async () => (await start(api, model, inputs, options)).task);
   }
 
   /** Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded. */
@@ -73,13 +75,13 @@ export class Client extends Operations {
   async upload(file: Blob, options: UploadOptions = {}): Promise<files.UploadedFile> {
     const api = new Api(this.#core, options);
     const source = await files.prepare(file, options.name, options.mime);
-    return api.bounded("the transfer is not complete", files.upload(api, source, options.folder, options.orgUsername));
+    return api.bounded("the transfer is not complete", () => files.upload(api, source, options.folder, options.orgUsername));
   }
 
   /** Downloads into memory: at most 256 MiB, unless `maxSize` says otherwise. */
   async download(url: string, options: LimitOptions & { maxSize?: number } = {}): Promise<Blob> {
     const api = new Api(this.#core, options);
-    return api.bounded("the transfer is not complete", files.download(api, url, options.maxSize));
+    return api.bounded("the transfer is not complete", () => files.download(api, url, options.maxSize));
   }
 
   protected override operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
@@ -103,18 +105,18 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
     if ((compareDecimals(cost, maxCost) ?? 1) > 0) throw new CostLimitExceeded(cost ?? undefined, maxCost);
   }
   if (requireServing && (await api.serving(model)).serving !== true) throw new ModelOffline(model);
-  const uploads = new Map<string, string>();
+  const stored = new Map<string, string>();
   for (const [name, source] of sources) {
     // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
     const unique = (await files.sha256(new Blob([key, " ", source.mime, " ", source.blob]))).slice(0, 32);
-    if (!uploads.has(unique)) {
-      const stored = await files.upload(api, { ...source, name: `${unique}-${source.name}` }, folder);
-      uploads.set(unique, stored.downloadUrl);
+    if (!stored.has(unique)) {
+      const { downloadUrl } = await files.upload(api, { ...source, name: `${unique}-${source.name}` }, folder);
+      stored.set(unique, downloadUrl);
+      api.uploads.push(downloadUrl);
     }
-    values[name] = uploads.get(unique);
+    values[name] = stored.get(unique);
   }
-  const created = await create(api, model, values, key, uploads.size > 0);
-  return { ...created, uploads: [...uploads.values()] };
+  return create(api, model, values, key);
 }
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */

@@ -46,6 +46,8 @@ export function shown(text: unknown, limit = 80): string {
 export class InferstoreError extends Error {
   /** Whether the same call can be sent again, without having an effect twice, and may succeed. */
   isRetryable = false;
+  /** URLs of the inputs that a failed run has stored, which no text shows. They are billed until they are deleted. */
+  accessor uploads: string[] = [];
 
   constructor(message: string, readonly hint: string, /** The task, if one was created. */ public task?: string) {
     super(message);

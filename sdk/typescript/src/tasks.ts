@@ -32,7 +32,7 @@ export interface Outcome<Output = unknown> {
 }
 
 /** Creates the task, or finds the one that a lost create became. */
-export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean) {
+export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string) {
   const { core } = api;
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
   for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);
@@ -55,14 +55,15 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
     if (isRefused || !(error instanceof CallError)) throw error;
     if (core.knowsKeys) throw new OutcomeUnknown(error, [], "not read");
     const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
-    const task = await find(api, open, createdAt, hasUploads, error);
+    const task = await find(api, open, createdAt, error);
     open.until = 0;
     return { task, isAdopted: true };
   }
 }
 
 /** Finds the task of a lost create in the history. */
-async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUploads: boolean, lost: CallError): Promise<string> {
+async function find(api: Api, open: OpenCreate, createdAt: () => number, lost: CallError): Promise<string> {
+  const hasUploads = api.uploads.length > 0;
   const isRival = (other: OpenCreate) =>
     other !== open && other.model === open.model && other.inputs === open.inputs && other.until > performance.now();
   let matches: string[] = [];

@@ -1,6 +1,6 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, type Disposition, FileError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
+import { CallError, DeadlineReached, type Disposition, FileError, InferstoreError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
@@ -29,7 +29,7 @@ const ENDS = new WeakMap<AbortSignal, Set<() => void>>();
 export interface LimitOptions {
   /** Time limit for everything. Default: none. */
   deadlineMs?: number | undefined;
-  /** Ends the operation. A task that was created stays. */
+  /** Ends the operation. A task that was created stays, and so do inputs that were stored. */
   signal?: AbortSignal | undefined;
 }
 
@@ -111,6 +111,8 @@ export class Core {
 /** The calls of one operation of a client, within its deadline. */
 export class Api extends Operations {
   readonly signal: AbortSignal;
+  /** URLs of the inputs that the operation has stored. */
+  readonly uploads: string[] = [];
   readonly #end: number;
 
   constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
@@ -135,13 +137,15 @@ export class Api extends Operations {
     });
   }
 
-  /** Reports the failure of work that the deadline has ended as that of the deadline. */
-  async bounded<T>(disposition: Disposition, work: Promise<T>): Promise<T> {
+  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task. */
+  async bounded<T>(disposition: Disposition, work: () => Promise<T>): Promise<T> {
     try {
-      return await work;
+      return await work();
     } catch (error) {
-      const isOfCall = (error instanceof CallError && !error.isPermanent) || error instanceof FileError;
-      throw isOfCall && !this.left ? new DeadlineReached(disposition) : error;
+      const isOfCall = (error instanceof CallError && !error.isPermanent && !error.task) || error instanceof FileError;
+      const reported = isOfCall && !this.left ? new DeadlineReached(disposition) : error;
+      if (reported instanceof InferstoreError) reported.uploads = this.uploads;
+      throw reported;
     }
   }
 
