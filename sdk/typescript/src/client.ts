@@ -5,7 +5,7 @@ import * as files from "./files.js";
 import { type CallOptions, type Kinds, Operations, type UploadFolder } from "./generated.js";
 import { check } from "./inputs.js";
 import { create, type Outcome, wait } from "./tasks.js";
-import { Api, asObject, type ClientOptions, compareDecimals, Core, type LimitOptions } from "./transport.js";
+import { Api, asObject, type ClientOptions, compareDecimals, Core, encode, type LimitOptions } from "./transport.js";
 
 const DECLARATION_TTL = 300_000;
 
@@ -100,6 +100,8 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
   const sources = new Map<string, files.Source>();
   for (const [name, value] of Object.entries(inputs)) if (value instanceof Blob) sources.set(name, await files.prepare(value));
   const values = await checked(api, model, inputs as Record<string, unknown>);
+  // What no JSON can hold is refused before an upload.
+  encode(values);
   if (maxCost !== undefined) {
     const { cost } = await api.cost(model);
     if ((compareDecimals(cost, maxCost) ?? 1) > 0) throw new CostLimitExceeded(cost ?? undefined, maxCost);

@@ -33,8 +33,7 @@ export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
 export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", given?: string) {
-  const { size } = blob;
-  if (!size || size > MAX_SIZE) throw new FileError(name, `it has ${size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
+  if (!blob.size || blob.size > MAX_SIZE) throw new FileError(name, `it has ${blob.size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
   const head = String.fromCharCode(...new Uint8Array(await blob.slice(0, 16).arrayBuffer()));
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
   const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");

@@ -54,8 +54,7 @@ function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hin
   }
   if (kind === "options" && samples.length) {
     const found = samples.find((sample) => sample === value) ?? samples.find((sample) => String(sample) === String(value));
-    if (found !== undefined) return { value: found };
-    return { hint: didYouMean(String(value), samples.map(String)) };
+    return found === undefined ? { hint: didYouMean(String(value), samples.map(String)) } : { value: found };
   }
   if (kind === "file" && !isWebUrl(value)) return { hint: typeof value === "string" ? "; pass a File to upload a local file" : "" };
   if (kind === "string" && (typeof value === "number" || typeof value === "boolean")) return { value: String(value) };

@@ -109,9 +109,8 @@ async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt
     records.unshift(...page);
     end -= limit;
   }
-  const isCandidate = (record: TaskRecord) =>
-    (record.model_id ?? model) === model && !isBefore(record) && !core.known.has(record.task_id);
-  const candidates = [...new Set(records.filter(isCandidate).map((record) => record.task_id))];
+  const recent = records.filter((record) => (record.model_id ?? model) === model && !isBefore(record));
+  const candidates = [...new Set(recent.map((record) => record.task_id))].filter((task) => !core.known.has(task));
   const unread = candidates.filter((task) => !core.taskInputs.has(task));
   for (const task of unread.length > MAX_INPUT_READS ? [] : unread) {
     try {

@@ -1,6 +1,7 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, type Disposition, FileError, InferstoreError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
+import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument } from "./errors.js";
+import { type Disposition, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
@@ -247,12 +248,7 @@ function onAbort(signal: AbortSignal, end: () => void): () => void {
 
 /** Returns the `data` of a success; throws the error of anything else. */
 function open<T>(redactor: Redactor, name: string, url: string, { ok, status, headers, type }: Response, text: string): T {
-  let envelope: Record<string, unknown> = {};
-  try {
-    envelope = asObject(decode(text));
-  } catch {
-    // What is no JSON is none of the service.
-  }
+  const envelope = asObject(decode(text));
   if (ok && envelope["status"] === "success") return envelope["data"] as T;
   const excerpt = redactor.foreign(text, 200);
   if (ok && typeof envelope["status"] !== "string") {
@@ -310,15 +306,20 @@ export function asArray(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Parses JSON without losing a digit: a number that no double holds, and each exact decimal, becomes text. */
-export function decode(text: string): unknown {
+/** Parses JSON: a number that no double holds, and each exact decimal, becomes text; what is no JSON, `undefined`. */
+function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
     token.startsWith('"') || token.length < 16 || plainDecimal(token) === plainDecimal(Number(token)) ? token : `"${token}"`);
-  return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
+  try {
+    return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
+  } catch {
+    return undefined;
+  }
 }
 
-function encode(value: unknown): string {
+/** Writes JSON, and refuses what it cannot hold. */
+export function encode(value: unknown): string {
   try {
     return JSON.stringify(value, (name, member: unknown) => {
       if (typeof member === "number" && !Number.isFinite(member)) throw new TypeError(`${name}: ${member} is no number of JSON`);

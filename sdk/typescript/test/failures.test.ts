@@ -165,6 +165,20 @@ test("no key reaches another host, and no secret reaches a text", async () => {
   });
 });
 
+test("values that JSON cannot hold are refused before anything is uploaded", async () => {
+  const circle: Record<string, unknown> = {};
+  circle["self"] = circle;
+  const paths: string[] = [];
+  await scripted((request) => (paths.push(request.url!), [200, {}, envelope('{"input_format":{}}')]), async (origin) => {
+    const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" });
+    for (const value of [10n, circle, NaN, [Infinity]]) {
+      const error = await failure(client.run("m", { picture: new File([PIXEL], "a.png"), value }));
+      assert.ok(error instanceof InvalidArgument && /cannot be sent as JSON/.test(error.message), inspect(error));
+    }
+  });
+  assert.deepEqual([...new Set(paths)], ["/api/v1/api-key/model/m/versioning"]);
+});
+
 test("a garbage collection ends no time limit", async () => {
   setFlagsFromString("--expose-gc");
   const collector = setInterval(runInNewContext("gc") as () => void, 20);
