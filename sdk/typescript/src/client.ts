@@ -5,7 +5,7 @@ import * as files from "./files.js";
 import { type CallOptions, type Kinds, Operations, type UploadFolder } from "./generated.js";
 import { check } from "./inputs.js";
 import { create, type Outcome, wait } from "./tasks.js";
-import { Api, asObject, type ClientOptions, compareDecimals, Core, type LimitOptions } from "./transport.js";
+import { Api, asObject, type ClientOptions, compareDecimals, Core, encode, type LimitOptions } from "./transport.js";
 
 const DECLARATION_TTL = 300_000;
 
@@ -51,17 +51,19 @@ export class Client extends Operations {
   /** Uploads the files, creates the task at most once, waits for it, and returns its outcome. */
   async run<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions & WaitOptions = {}): Promise<Outcome<Output<M>>> {
     const api = new Api(this.#core, options);
-    const { task, isAdopted, uploads } = await api.bounded("no task was created", start(api, model, inputs, options));
-    // An adopted task without an upload of this run may be that of another program.
-    const cancelAtDeadline = options.cancelAtDeadline && (uploads.length > 0 || !isAdopted);
-    const outcome = await wait(api, task, cancelAtDeadline, true);
-    return { ...outcome, output: outcome.output as Output<M>, storedInputs: uploads, isAdopted };
+    return api.bounded("no task was created", async () => {
+      const { task, isAdopted } = await start(api, model, inputs, options);
+      // An adopted task without an upload of this run may be that of another program.
+      const cancelAtDeadline = options.cancelAtDeadline && (api.uploads.length > 0 || !isAdopted);
+      const outcome = await wait(api, task, cancelAtDeadline, true);
+      return { ...outcome, output: outcome.output as Output<M>, storedInputs: api.uploads, isAdopted };
+    });
   }
 
   /** Creates the task at most once, and returns its identifier. */
   async createOnce<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions = {}): Promise<string> {
     const api = new Api(this.#core, options);
-    return (await api.bounded("no task was created", start(api, model, inputs, options))).task;
+    return api.bounded("no task was created", async () => (await start(api, model, inputs, options)).task);
   }
 
   /** Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded. */
@@ -73,13 +75,13 @@ export class Client extends Operations {
   async upload(file: Blob, options: UploadOptions = {}): Promise<files.UploadedFile> {
     const api = new Api(this.#core, options);
     const source = await files.prepare(file, options.name, options.mime);
-    return api.bounded("the transfer is not complete", files.upload(api, source, options.folder, options.orgUsername));
+    return api.bounded("the transfer is not complete", () => files.upload(api, source, options.folder, options.orgUsername));
   }
 
   /** Downloads into memory: at most 256 MiB, unless `maxSize` says otherwise. */
   async download(url: string, options: LimitOptions & { maxSize?: number } = {}): Promise<Blob> {
     const api = new Api(this.#core, options);
-    return api.bounded("the transfer is not complete", files.download(api, url, options.maxSize));
+    return api.bounded("the transfer is not complete", () => files.download(api, url, options.maxSize));
   }
 
   protected override operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
@@ -98,23 +100,25 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
   const sources = new Map<string, files.Source>();
   for (const [name, value] of Object.entries(inputs)) if (value instanceof Blob) sources.set(name, await files.prepare(value));
   const values = await checked(api, model, inputs as Record<string, unknown>);
+  // What no JSON can hold is refused before an upload.
+  encode(values);
   if (maxCost !== undefined) {
     const { cost } = await api.cost(model);
     if ((compareDecimals(cost, maxCost) ?? 1) > 0) throw new CostLimitExceeded(cost ?? undefined, maxCost);
   }
   if (requireServing && (await api.serving(model)).serving !== true) throw new ModelOffline(model);
-  const uploads = new Map<string, string>();
+  const stored = new Map<string, string>();
   for (const [name, source] of sources) {
-    const content = `${source.mime} ${source.digest}`;
-    if (!uploads.has(content)) {
-      // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
-      const unique = `${(await files.sha256(new Blob([key, " ", source.digest]))).slice(0, 32)}-${source.name}`;
-      uploads.set(content, (await files.upload(api, { ...source, name: unique }, folder)).downloadUrl);
+    // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
+    const unique = (await files.sha256(new Blob([key, " ", source.mime, " ", source.blob]))).slice(0, 32);
+    if (!stored.has(unique)) {
+      const { downloadUrl } = await files.upload(api, { ...source, name: `${unique}-${source.name}` }, folder);
+      stored.set(unique, downloadUrl);
+      api.uploads.push(downloadUrl);
     }
-    values[name] = uploads.get(content);
+    values[name] = stored.get(unique);
   }
-  const created = await create(api, model, values, key, uploads.size > 0);
-  return { ...created, uploads: [...uploads.values()] };
+  return create(api, model, values, key);
 }
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */
@@ -122,13 +126,12 @@ async function checked(api: Api, model: string, inputs: Record<string, unknown>)
   const cached = api.core.declarations.get(model);
   if (cached && performance.now() - cached.at < DECLARATION_TTL) {
     try {
-      return check(model, cached.declared, inputs);
+      return check(model, cached.format, inputs);
     } catch {
       // The model may have another declaration by now.
     }
   }
-  const format = asObject((await api.declaration(model)).input_format);
-  const declared = new Map(Object.entries(format).map(([name, descriptor]) => [name, asObject(descriptor)]));
-  api.core.declarations.set(model, { at: performance.now(), declared });
-  return check(model, declared, inputs);
+  const format = asObject(await api.declaration(model))["input_format"];
+  api.core.declarations.set(model, { at: performance.now(), format });
+  return check(model, format, inputs);
 }

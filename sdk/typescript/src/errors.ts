@@ -46,6 +46,8 @@ export function shown(text: unknown, limit = 80): string {
 export class InferstoreError extends Error {
   /** Whether the same call can be sent again, without having an effect twice, and may succeed. */
   isRetryable = false;
+  /** URLs of the inputs that a failed run has stored, which no text shows. They are billed until they are deleted. */
+  accessor uploads: string[] = [];
 
   constructor(message: string, readonly hint: string, /** The task, if one was created. */ public task?: string) {
     super(message);
@@ -79,17 +81,14 @@ export interface CallContext {
   inDoubt: boolean;
 }
 
-/** A call to the API failed: `kind` says whether the service refused it, no response came, or it cannot be decoded. */
+/** The service refused the call, no response came, it cannot be decoded, or it is too large. */
+type CallFailure = "api" | "transport" | "decode" | "too-large";
+
+/** A call to the API failed. */
 export class CallError extends InferstoreError {
   attempts = 1;
 
-  constructor(
-    readonly operation: string,
-    readonly kind: "api" | "transport" | "decode" | "too-large",
-    message: string,
-    hint: string,
-    readonly context: CallContext,
-  ) {
+  constructor(readonly operation: string, readonly kind: CallFailure, message: string, hint: string, readonly context: CallContext) {
     super(message, hint);
   }
 
@@ -189,11 +188,7 @@ export class DeadlineReached extends InferstoreError {
 
 /** A file could not be uploaded or downloaded. */
 export class FileError extends InferstoreError {
-  constructor(
-    file: string,
-    problem: string,
-    readonly context: { retryable?: boolean; expired?: boolean; status?: number; retryAfter?: number | undefined } = {},
-  ) {
+  constructor(file: string, problem: string, readonly context: Partial<CallContext> & { retryable?: boolean; expired?: boolean } = {}) {
     super(`${shown(file)}: ${problem}`, context.retryable ? "try again later" : "check the URL, the size and the type of the file");
     this.isRetryable = context.retryable ?? false;
   }

@@ -7,14 +7,12 @@ import { type Api, asObject, reasonOf, type Reply, retryAfterOf, TooLarge } from
 
 const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
-const MAX_FRESH_TARGETS = 2;
 /** The slowest line that a transfer allows for, in bytes per millisecond. */
 const MIN_THROUGHPUT = 32;
 const TRANSFER_TIMEOUT = 30_000;
-const EXPIRED_CODES = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
 const SIGNATURES: Array<[RegExp, string]> = [
-  [/^89504e470d0a1a0a/, "image/png"], [/^ffd8ff/, "image/jpeg"], [/^47494638/, "image/gif"], [/^52494646.{8}57454250/, "image/webp"],
-  [/^(49492a00|4d4d002a)/, "image/tiff"],
+  [/^\x89PNG\r\n\x1a\n/, "image/png"], [/^\xff\xd8\xff/, "image/jpeg"], [/^GIF8/, "image/gif"], [/^RIFF.{4}WEBP/s, "image/webp"],
+  [/^(II\*\0|MM\0\*)/, "image/tiff"],
 ];
 const EXTENSIONS: Record<string, string> = {
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp",
@@ -30,44 +28,37 @@ export interface UploadedFile {
   size: number;
 }
 
-/** A file that is ready to be sent. Its digest identifies the content. */
+/** A file that is ready to be sent. */
 export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
 export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", given?: string) {
-  if (!blob.size || blob.size > MAX_SIZE) {
-    const size = blob.size ? `it has ${blob.size} bytes` : "it is empty";
-    throw new FileError(name, `${size}; the storage takes 1 to ${MAX_SIZE} bytes`);
-  }
-  const head = hex(await blob.slice(0, 16).arrayBuffer());
+  if (!blob.size || blob.size > MAX_SIZE) throw new FileError(name, `it has ${blob.size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
+  const head = String.fromCharCode(...new Uint8Array(await blob.slice(0, 16).arrayBuffer()));
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
   const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
-  return { blob, name, mime, digest: await sha256(blob) };
+  return { blob, name, mime };
 }
 
 export async function sha256(content: Blob): Promise<string> {
-  return hex(await crypto.subtle.digest("SHA-256", await content.arrayBuffer()));
-}
-
-function hex(bytes: ArrayBuffer): string {
-  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await content.arrayBuffer()));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Uploads a file, again with a new target when its target was rejected. */
 export async function upload(api: Api, source: Source, folder: UploadFolder = "samples", orgUsername?: string): Promise<UploadedFile> {
   const { blob, name, mime } = source;
   let target: Awaited<ReturnType<typeof presign>> | undefined;
-  let freshTargets = 0;
   return api.retried(async () => {
     target ??= await presign(api, source, folder, orgUsername);
     try {
-      const [url, init] = target.request();
-      await transfer(api, name, url, init, target.redactor, 64 * 1024, blob.size);
-      return { downloadUrl: target.downloadUrl, name, mime, size: blob.size };
+      const { endpoint, init, redactor, downloadUrl } = target;
+      await transfer(api, name, endpoint, init, redactor, 64 * 1024, blob.size);
+      return { downloadUrl, name, mime, size: blob.size };
     } catch (error) {
-      if (error instanceof FileError && error.context.expired && freshTargets++ < MAX_FRESH_TARGETS) {
+      if (error instanceof FileError && error.context.expired) {
         target = undefined;
         error.isRetryable = true;
       }
@@ -76,48 +67,41 @@ export async function upload(api: Api, source: Source, folder: UploadFolder = "s
   });
 }
 
-/** Asks for an upload target. It grants access, so it is in no field, which could be printed. */
+/** Asks for an upload target: a secret, because it grants access. */
 async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFolder, orgUsername?: string) {
   const body = { folder, mime, name, size: blob.size, ...(orgUsername !== undefined && { org_username: orgUsername }) };
   const path = "/api-key/storage/upload/create-presigned-url";
   const { endpoint, fields, download_url: downloadUrl } = asObject(await api.operation("createPresignedUpload", "POST", path, { body }));
-  let members: Record<string, unknown> | undefined;
+  let members: unknown;
   try {
-    members = typeof fields === "string" ? (JSON.parse(fields || "{}") as Record<string, unknown>) : undefined;
+    members = JSON.parse(String(fields || "{}"));
   } catch {
     // The text is a secret, so its parser must not quote it.
   }
-  if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || typeof members !== "object" || members === null) {
+  if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || asObject(members) !== members) {
     throw new FileError(name, "the upload target of the service is not a URL with fields");
   }
-  const pairs = Object.entries(members)
-    .filter(([, value]) => value != null && typeof value !== "object")
-    .map(([field, value]): [string, string] => [field, String(value)]);
-  /** The request of step 2. */
-  const request = (): [string, RequestInit] => {
-    if (endpoint.includes("X-Amz-Algorithm")) {
-      const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
-      return [endpoint, { method: "PUT", headers: { "content-type": type }, body: blob }];
-    }
-    const form = new FormData();
-    for (const [field, value] of pairs) form.append(field, value);
-    form.append("file", blob.slice(0, blob.size, mime), name.replace(/[\u0000-\u001f\u007f"\\]/g, "_"));
-    return [endpoint, { method: "POST", body: form }];
-  };
-  return { request, downloadUrl, redactor: api.core.redactor.withTarget(endpoint, pairs) };
+  const given = Object.entries(asObject(members)).filter(([, value]) => value != null);
+  const pairs = given.map(([field, value]): [string, string] => [field, String(value)]);
+  const redactor = api.core.redactor.withTarget(endpoint, pairs);
+  if (endpoint.includes("X-Amz-Algorithm")) {
+    const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
+    return { endpoint, init: { method: "PUT", headers: { "content-type": type }, body: blob }, redactor, downloadUrl };
+  }
+  const form = new FormData();
+  for (const [field, value] of pairs) form.append(field, value);
+  form.append("file", blob.slice(0, blob.size, mime), name.replace(/[\u0000-\u001f\u007f"\\]/g, "_"));
+  return { endpoint, init: { method: "POST", body: form }, redactor, downloadUrl };
 }
 
 /** One exchange with object storage. */
 async function transfer(api: Api, label: string, url: string, init: RequestInit, redactor: Redactor, maxSize: number, size: number): Promise<Reply> {
-  let reply: Reply;
-  try {
-    reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize);
-  } catch (error) {
+  const reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize).catch((error: unknown) => {
     api.signal.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
     const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;
     throw new FileError(label, problem, { retryable: api.left > 0 });
-  }
+  });
   const [{ ok, status, headers }, body] = reply;
   if (ok) return reply;
   const text = await body.text();
@@ -125,7 +109,7 @@ async function transfer(api: Api, label: string, url: string, init: RequestInit,
   const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);
   throw new FileError(label, `object storage responded with ${status}${said && `: ${said}`}`, {
     retryable: ["RequestTimeout", "SlowDown"].includes(code) || isTransient(status),
-    expired: status === 403 || (status >= 400 && status < 500 && EXPIRED_CODES.includes(code)),
+    expired: status === 403 || code === "ExpiredToken",
     status,
     retryAfter: retryAfterOf(headers),
   });

@@ -10,7 +10,8 @@ export type FileInput = string | Blob;
 type Descriptor = Record<string, unknown>;
 
 /** Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything. */
-export function check(model: string, declared: Map<string, Descriptor>, inputs: Record<string, unknown>): Record<string, unknown> {
+export function check(model: string, format: unknown, inputs: Record<string, unknown>): Record<string, unknown> {
+  const declared = new Map(Object.entries(asObject(format)).map(([name, descriptor]) => [name, asObject(descriptor)]));
   const problems: Record<string, string> = {};
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(inputs)) {
@@ -53,8 +54,7 @@ function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hin
   }
   if (kind === "options" && samples.length) {
     const found = samples.find((sample) => sample === value) ?? samples.find((sample) => String(sample) === String(value));
-    if (found !== undefined) return { value: found };
-    return { hint: didYouMean(String(value), samples.map(String)) };
+    return found === undefined ? { hint: didYouMean(String(value), samples.map(String)) } : { value: found };
   }
   if (kind === "file" && !isWebUrl(value)) return { hint: typeof value === "string" ? "; pass a File to upload a local file" : "" };
   if (kind === "string" && (typeof value === "number" || typeof value === "boolean")) return { value: String(value) };
@@ -86,24 +86,17 @@ function described(value: unknown): string {
   return typeof value === "string" ? shown(value) : String(value);
 }
 
-/** Suggests the name that differs in the fewest letters, if they are few. */
+/** Suggests the name that is most alike: with at least half of the pairs of neighbouring letters in common. */
 function didYouMean(name: string, names: string[]): string {
-  const [near] = names.map((other) => ({ other, distance: distance(name, other) })).sort((one, other) => one.distance - other.distance);
-  const isNear = near && near.distance <= Math.max(1, Math.floor(name.length / 3));
-  return isNear ? `, did you mean ${shown(near.other)}?` : "";
-}
-
-/** The number of letters that differ. */
-function distance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [index, letter] of [...one].entries()) {
-    const next = [index + 1];
-    for (let j = 0; j < other.length; j++) {
-      next.push(Math.min(row[j + 1]! + 1, next[j]! + 1, row[j]! + (letter === other[j] ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row[other.length]!;
+  const pairs = (text: string) => new Set([...text].map((_, index) => text.slice(index, index + 2)));
+  const own = pairs(name);
+  const alike = names.map((other) => {
+    const others = pairs(other);
+    const common = [...others].filter((pair) => own.has(pair));
+    return { other, share: common.length / Math.max(own.size, others.size) };
+  });
+  const [near] = alike.filter(({ share }) => share >= 0.5).sort((one, other) => other.share - one.share);
+  return near ? `, did you mean ${shown(near.other)}?` : "";
 }
 
 /** An identifier as a segment of a path. */

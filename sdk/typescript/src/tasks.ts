@@ -31,13 +31,8 @@ export interface Outcome<Output = unknown> {
   detail: TaskDetail;
 }
 
-interface Found {
-  matches: string[];
-  history: History;
-}
-
 /** Creates the task, or finds the one that a lost create became. */
-export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean) {
+export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string) {
   const { core } = api;
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
   for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);
@@ -60,27 +55,28 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
     if (isRefused || !(error instanceof CallError)) throw error;
     if (core.knowsKeys) throw new OutcomeUnknown(error, [], "not read");
     const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
-    const task = await find(api, open, createdAt, hasUploads, error);
+    const task = await find(api, open, createdAt, error);
     open.until = 0;
     return { task, isAdopted: true };
   }
 }
 
 /** Finds the task of a lost create in the history. */
-async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUploads: boolean, lost: CallError): Promise<string> {
+async function find(api: Api, open: OpenCreate, createdAt: () => number, lost: CallError): Promise<string> {
+  const hasUploads = api.uploads.length > 0;
   const isRival = (other: OpenCreate) =>
     other !== open && other.model === open.model && other.inputs === open.inputs && other.until > performance.now();
-  let found: Found = { matches: [], history: "unreadable" };
+  let matches: string[] = [];
+  let history: History = "unreadable";
   for (let number = 1; ; number++) {
     // Only an upload proves whose task it is when a clock of the service is wrong.
     const reach = !hasUploads ? ADOPT_TOLERANCE : number < MAX_SEARCHES ? 60_000 : 24 * 3_600_000;
     try {
-      found = await search(api, open, createdAt, reach);
+      ({ matches, history } = await search(api, open, createdAt, reach));
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      found.history = "unreadable";
+      history = "unreadable";
     }
-    const { matches, history } = found;
     const [only] = matches.length === 1 && (hasUploads || history === "complete") ? matches : [];
     if (only !== undefined && ![...api.core.creates].some(isRival) && !api.core.known.has(only)) {
       api.core.known.set(only, true);
@@ -93,34 +89,28 @@ async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUplo
   }
 }
 
-/** Searches the history from its end backwards. */
-async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt: () => number, reach: number): Promise<Found> {
+/** Searches the history from its end backwards, and returns the tasks that match. */
+async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt: () => number, reach: number) {
   const { core } = api;
-  let pages = 0;
-  const page = async (offset: number): Promise<{ records: TaskRecord[]; total: number }> => {
-    pages++;
-    const { records, total } = asObject(await api.tasks({ limit: PAGE, offset }));
-    const isTask = (record: unknown): record is TaskRecord => typeof asObject(record)["task_id"] === "string";
-    return { records: asArray(records).filter(isTask), total: Number(total ?? 0) };
-  };
-  const first = await page(0);
+  const total = Number(asObject(await api.tasks({ limit: 1 }))["total"] ?? 0);
   const earliest = createdAt() - reach;
   const isBefore = (record: TaskRecord) => Date.parse(record.created_at ?? "") < earliest;
+  const isTask = (record: unknown): record is TaskRecord => typeof asObject(record)["task_id"] === "string";
+  const records: TaskRecord[] = [];
+  let isWhole = true;
   // The last page reaches beyond the total, which may be older than the records.
-  let start = first.total < PAGE ? 0 : first.total - PAGE / 2;
-  let { records } = start > 0 ? await page(start) : first;
-  let isWhole = records.length < PAGE && start + records.length >= first.total;
-  const reachesBack = () => start === 0 || (records[0] !== undefined && isBefore(records[0]));
-  while (!reachesBack() && pages < MAX_PAGES) {
-    const begin = Math.max(start - PAGE, 0);
-    const before = (await page(begin)).records.slice(0, start - begin);
-    isWhole &&= before.length === start - begin;
-    records = [...before, ...records];
-    start = begin;
+  let end = Math.max(total + PAGE / 2, PAGE);
+  const reachesBack = () => end === 0 || (records[0] !== undefined && isBefore(records[0]));
+  for (let pages = 1; !reachesBack() && pages < MAX_PAGES; pages++) {
+    const limit = Math.min(end, PAGE);
+    const page = asArray(asObject(await api.tasks({ limit, offset: end - limit }))["records"]).filter(isTask);
+    // Nothing is missing when a page is full, and the last one has room for more.
+    isWhole &&= end > total ? page.length < limit && end - limit + page.length >= total : page.length === limit;
+    records.unshift(...page);
+    end -= limit;
   }
-  const isCandidate = (record: TaskRecord) =>
-    (record.model_id ?? model) === model && !isBefore(record) && !core.known.has(record.task_id);
-  const candidates = [...new Set(records.filter(isCandidate).map((record) => record.task_id))];
+  const recent = records.filter((record) => (record.model_id ?? model) === model && !isBefore(record));
+  const candidates = [...new Set(recent.map((record) => record.task_id))].filter((task) => !core.known.has(task));
   const unread = candidates.filter((task) => !core.taskInputs.has(task));
   for (const task of unread.length > MAX_INPUT_READS ? [] : unread) {
     try {
@@ -132,15 +122,17 @@ async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt
   }
   isWhole &&= reachesBack() && candidates.every((task) => core.taskInputs.has(task));
   const matches = candidates.filter((task) => core.taskInputs.get(task) === wanted);
-  return { matches, history: isWhole ? "complete" : "partial" };
+  const history: History = isWhole ? "complete" : "partial";
+  return { matches, history };
 }
 
 /** A text that is equal for JSON that means the same: members in any order, without null. */
 export function fingerprint(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(fingerprint).join()}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
-  const members = Object.entries(value).filter(([, member]) => member != null).sort(([one], [other]) => (one < other ? -1 : 1));
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join()}}`;
+  return JSON.stringify(value, (_, part: unknown) => {
+    if (asObject(part) !== part) return part;
+    const members = Object.entries(part).filter(([, member]) => member != null);
+    return Object.fromEntries(members.sort(([one], [other]) => (one < other ? -1 : 1)));
+  });
 }
 
 /** The delay before the next read: four early reads, then the intervals that the service suggests. */

@@ -1,12 +1,14 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, type Disposition, FileError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
+import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument } from "./errors.js";
+import { type Disposition, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
 const MAX_RESPONSE = 16 * 1024 * 1024;
 const RETENTION = "idempotency-key-retention";
 const CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
+const CHECK_NETWORK = "check the network and the base URL, then try again";
 const HINTS: Record<number, string> = {
   401: "check the API key, and that the base URL leads to its service",
   402: "top up the balance of the account",
@@ -20,7 +22,7 @@ const FIX = "fix what the service names, or the arguments; the same call fails a
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT", "EHOSTUNREACH", "ENETUNREACH"];
 
 /** Hosts that are this machine. */
-const LOOPBACK = /^((.+\.)?localhost|127\.[0-9.]+|\[::1\])$/;
+const LOOPBACK = /^((.+\.)?localhost|127\.[0-9.]+|\[::(1|ffff:7f[0-9a-f]{2}:[0-9a-f]+)\])$/;
 /** What each signal of a caller ends. It has one listener, because Node.js warns of more than ten. */
 const ENDS = new WeakMap<AbortSignal, Set<() => void>>();
 
@@ -28,7 +30,7 @@ const ENDS = new WeakMap<AbortSignal, Set<() => void>>();
 export interface LimitOptions {
   /** Time limit for everything. Default: none. */
   deadlineMs?: number | undefined;
-  /** Ends the operation. A task that was created stays. */
+  /** Ends the operation. A task that was created stays, and so do inputs that were stored. */
   signal?: AbortSignal | undefined;
 }
 
@@ -51,13 +53,8 @@ export interface ClientOptions {
   allowInsecureHttp?: boolean;
 }
 
-/** A create that may still add its task to the history. */
-export interface OpenCreate {
-  model: string;
-  /** The fingerprint of its inputs. */
-  inputs: string;
-  until: number;
-}
+/** A create that may still add its task to the history, with the fingerprint of its inputs. */
+export type OpenCreate = { model: string; inputs: string; until: number };
 
 /** Settings of a client and its memory. */
 export class Core {
@@ -75,7 +72,7 @@ export class Core {
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
   readonly creates = new Set<OpenCreate>();
-  readonly declarations = new Map<string, { at: number; declared: Map<string, Record<string, unknown>> }>();
+  readonly declarations = new Map<string, { at: number; format: unknown }>();
 
   constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch, allowInsecureHttp }: ClientOptions) {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
@@ -115,6 +112,8 @@ export class Core {
 /** The calls of one operation of a client, within its deadline. */
 export class Api extends Operations {
   readonly signal: AbortSignal;
+  /** URLs of the inputs that the operation has stored. */
+  readonly uploads: string[] = [];
   readonly #end: number;
 
   constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
@@ -139,13 +138,15 @@ export class Api extends Operations {
     });
   }
 
-  /** Reports the failure of work that the deadline has ended as that of the deadline. */
-  async bounded<T>(disposition: Disposition, work: Promise<T>): Promise<T> {
+  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task. */
+  async bounded<T>(disposition: Disposition, work: () => Promise<T>): Promise<T> {
     try {
-      return await work;
+      return await work();
     } catch (error) {
-      const isOfCall = (error instanceof CallError && !error.isPermanent) || error instanceof FileError;
-      throw isOfCall && !this.left ? new DeadlineReached(disposition) : error;
+      const isOfCall = (error instanceof CallError && !error.isPermanent && !error.task) || error instanceof FileError;
+      const reported = isOfCall && !this.left ? new DeadlineReached(disposition) : error;
+      if (reported instanceof InferstoreError) reported.uploads = this.uploads;
+      throw reported;
     }
   }
 
@@ -166,20 +167,16 @@ export class Api extends Operations {
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init });
-    const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
-    for (const reader = response.body?.getReader(); reader; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      size += value.length;
-      if (size > maxSize) {
-        await reader.cancel();
-        if (response.ok) throw new TooLarge();
-        break;
-      }
-      parts.push(value);
-    }
-    return [response, new Blob(parts)];
+    const limit = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(part, controller) {
+        size += part.length;
+        if (size <= maxSize) controller.enqueue(part);
+        else if (response.ok) controller.error(new TooLarge());
+        else controller.terminate();
+      },
+    });
+    return [response, await new Response(response.body?.pipeThrough(limit)).blob()];
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
@@ -192,23 +189,21 @@ export class Api extends Operations {
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
-    return this.retried(async (attempt) => {
-      try {
-        return await this.#attempt<T>(name, url.href, init);
-      } catch (error) {
+    return this.retried((attempt) =>
+      this.#attempt<T>(name, url.href, init).catch((error: unknown) => {
         if (!(error instanceof CallError)) throw error;
-        const { context } = error;
+        const { kind, context } = error;
         // With a key, whatever leaves a doubt is sent again.
         const isKeyed = key !== undefined && this.core.knowsKeys;
-        const mayPass = error.kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : error.kind !== "too-large";
-        const isUnsent = error.kind === "transport" && !context.inDoubt;
+        const mayPass = kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : kind !== "too-large";
+        const isUnsent = kind === "transport" && !context.inDoubt;
         error.isRetryable = isUnsent || ((repeatable || isKeyed) && mayPass) || (isKeyed && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
         context.inDoubt = inDoubt ||= context.inDoubt;
         throw error;
-      }
-    });
+      }),
+    );
   }
 
   /** Repeats work after its retryable failures, with backoff. */
@@ -221,8 +216,7 @@ export class Api extends Operations {
         const { retryAfter = 0 } = error.context;
         const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
         const delay = Math.max(Math.random() * longest, retryAfter * 1000);
-        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left) throw error;
-        if (this.core.budget < 1) throw error;
+        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left || this.core.budget < 1) throw error;
         this.core.budget--;
         await this.sleep(delay);
       }
@@ -230,23 +224,15 @@ export class Api extends Operations {
   }
 
   async #attempt<T>(name: string, url: string, init: RequestInit): Promise<T> {
-    const failed = (problem: string, inDoubt: boolean) => {
-      const hint = "check the network and the base URL, then try again";
-      return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { inDoubt });
-    };
+    const failed = (problem: string, inDoubt: boolean) =>
+      new CallError(name, "transport", `${name} got no response: ${problem}`, CHECK_NETWORK, { inDoubt });
     if (!this.left) throw failed("the deadline passed before it was sent", false);
-    let reply: Reply;
-    try {
-      reply = await this.exchange(url, init, this.core.timeout, MAX_RESPONSE);
-    } catch (error) {
-      if (error instanceof TooLarge) {
-        const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
-        throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
-      }
+    const [response, body] = await this.exchange(url, init, this.core.timeout, MAX_RESPONSE).catch((error: unknown) => {
       this.signal.throwIfAborted();
-      throw failed(this.core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
-    }
-    const [response, body] = reply;
+      if (!(error instanceof TooLarge)) throw failed(this.core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
+      const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
+      throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
+    });
     this.core.note(response);
     return open<T>(this.core.redactor, name, url, response, await body.text());
   }
@@ -262,12 +248,7 @@ function onAbort(signal: AbortSignal, end: () => void): () => void {
 
 /** Returns the `data` of a success; throws the error of anything else. */
 function open<T>(redactor: Redactor, name: string, url: string, { ok, status, headers, type }: Response, text: string): T {
-  let envelope: Record<string, unknown> = {};
-  try {
-    envelope = asObject(decode(text));
-  } catch {
-    // What is no JSON is none of the service.
-  }
+  const envelope = asObject(decode(text));
   if (ok && envelope["status"] === "success") return envelope["data"] as T;
   const excerpt = redactor.foreign(text, 200);
   if (ok && typeof envelope["status"] !== "string") {
@@ -300,8 +281,7 @@ export class Bounded<T> extends Map<string, T> {
 }
 
 function codeOf(error: unknown): string {
-  const cause = asObject(asObject(error)["cause"]);
-  return String(cause["code"] ?? asObject(asArray(cause["errors"])[0])["code"] ?? "");
+  return String(asObject(asObject(error)["cause"])["code"] ?? "");
 }
 
 export function reasonOf(error: unknown): string {
@@ -326,15 +306,20 @@ export function asArray(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Parses JSON without losing a digit: a number that no double holds, and each exact decimal, becomes text. */
-export function decode(text: string): unknown {
+/** Parses JSON: a number that no double holds, and each exact decimal, becomes text; what is no JSON, `undefined`. */
+function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
     token.startsWith('"') || token.length < 16 || plainDecimal(token) === plainDecimal(Number(token)) ? token : `"${token}"`);
-  return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
+  try {
+    return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
+  } catch {
+    return undefined;
+  }
 }
 
-function encode(value: unknown): string {
+/** Writes JSON, and refuses what it cannot hold. */
+export function encode(value: unknown): string {
   try {
     return JSON.stringify(value, (name, member: unknown) => {
       if (typeof member === "number" && !Number.isFinite(member)) throw new TypeError(`${name}: ${member} is no number of JSON`);

@@ -165,6 +165,20 @@ test("no key reaches another host, and no secret reaches a text", async () => {
   });
 });
 
+test("values that JSON cannot hold are refused before anything is uploaded", async () => {
+  const circle: Record<string, unknown> = {};
+  circle["self"] = circle;
+  const paths: string[] = [];
+  await scripted((request) => (paths.push(request.url!), [200, {}, envelope('{"input_format":{}}')]), async (origin) => {
+    const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" });
+    for (const value of [10n, circle, NaN, [Infinity]]) {
+      const error = await failure(client.run("m", { picture: new File([PIXEL], "a.png"), value }));
+      assert.ok(error instanceof InvalidArgument && /cannot be sent as JSON/.test(error.message), inspect(error));
+    }
+  });
+  assert.deepEqual([...new Set(paths)], ["/api/v1/api-key/model/m/versioning"]);
+});
+
 test("a garbage collection ends no time limit", async () => {
   setFlagsFromString("--expose-gc");
   const collector = setInterval(runInNewContext("gc") as () => void, 20);
@@ -205,8 +219,11 @@ test("a base URL that redirects is not followed, and the error says where to", a
 });
 
 test("the key is sent over plain http to this machine only", () => {
-  for (const host of ["localhost", "a.localhost:1", "127.0.0.1", "127.1.2.3:80", "[::1]:3"]) new Client({ baseUrl: `http://${host}/api/v1`, apiKey: "k" });
-  for (const host of ["h.example", "localhost.h.example", "127.0.0.1.h.example", "10.0.0.1", "[::2]"]) {
+  for (const host of ["localhost", "a.localhost:1", "127.0.0.1", "127.1.2.3:80", "[::1]:3", "[::ffff:127.0.0.1]:4", "[::ffff:7f12:3]"]) {
+    new Client({ baseUrl: `http://${host}/api/v1`, apiKey: "k" });
+  }
+  const others = ["h.example", "localhost.h.example", "127.0.0.1.h.example", "10.0.0.1", "[::2]", "[::ffff:10.0.0.1]", "[::127.0.0.1]", "[::7f00:1]"];
+  for (const host of others) {
     const baseUrl = `http://${host}/api/v1`;
     assert.throws(() => new Client({ baseUrl, apiKey: "k" }), { name: "InvalidArgument", message: /plain http.*allowInsecureHttp/ });
     new Client({ baseUrl, apiKey: "k", allowInsecureHttp: true });

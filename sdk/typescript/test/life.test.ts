@@ -169,6 +169,38 @@ test("a failed and a canceled task say so", async () => {
   await assert.rejects(client.wait(task), inferstore.TaskCanceled);
 });
 
+test("the error of a run has the URLs of the inputs that were stored, and no text shows them", async () => {
+  const inputs = { ...INPUTS, input_image: picture() };
+  const run = () => client.run(MODEL, inputs, { deadlineMs: 3_000, cancelAtDeadline: true });
+  await service.script(MODEL, "fail", { message: "out of memory" });
+  const failed = await failure(run());
+  await service.script(MODEL, "stay_queued");
+  const late = await failure(run());
+  await service.fault("status", { operation: "createTask", status: 422 });
+  const [refused, notCreated] = [await failure(run()), await failure(client.createOnce(MODEL, inputs))];
+  await service.clearFaults();
+  // The first two inputs have the same content, which is stored once; the third is refused.
+  await service.fault("delay", { operation: "createPresignedUpload", delay_ms: 1, times: 1 });
+  await service.fault("status", { operation: "createPresignedUpload", status: 402 });
+  const third = new File([PIXEL, "a"], "b.png");
+  const half = await failure(client.run("image-blending", { bg_img: picture(), obj_img: picture(), mask_img: third, method: "Mixed Gradient" }));
+  for (const [error, type] of [
+    [failed, inferstore.TaskFailed],
+    [late, inferstore.DeadlineReached],
+    [refused, inferstore.CallError],
+    [notCreated, inferstore.CallError],
+    [half, inferstore.CallError],
+  ] as const) {
+    assert.ok(error instanceof type && error.uploads.length === 1, inspect(error));
+    const url = error.uploads[0]!;
+    assert.ok([inspect(error, { showHidden: true }), JSON.stringify(error)].every((text) => !text.includes(url)), inspect(error));
+    assert.equal((await client.download(url)).size, PIXEL.length);
+    await client.deleteFile(url);
+  }
+  const none = await failure(client.run(MODEL, { ...inputs, angle: 91 }));
+  assert.ok(none instanceof inferstore.InvalidInputs && !none.uploads.length);
+});
+
 test("the same key is the same task", async () => {
   const inputs = { ...INPUTS, input_image: picture() };
   const tasks = new Set<string>();
