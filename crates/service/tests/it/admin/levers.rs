@@ -80,6 +80,28 @@ async fn a_closed_account_gets_its_reserved_money_back_and_stays_closed() -> Tes
 }
 
 #[tokio::test]
+async fn a_refused_state_leaves_the_quota_as_it_is() -> TestResult {
+    let mut bench = Bench::start().await?;
+    bench.service.add_account("vv", Scope::Personal).await?;
+    let quota = json!({"quota": 100}).to_string();
+    bench.admin.call("PATCH", &["accounts", "vv"], Some(quota)).await?;
+    bench.change("vv", "closed").await?;
+    for (account, kept) in [("vv", json!(100)), ("inferstore", Value::Null)] {
+        let both = json!({"quota": 7, "state": "suspended"}).to_string();
+        let refused = bench.admin.call("PATCH", &["accounts", account], Some(both)).await;
+        assert!(refused.is_err_and(|error| error.is_refused()), "{account}");
+        let shown = bench.admin.call("GET", &["accounts", account], None).await?;
+        assert_eq!(shown["quota"], kept, "{account}");
+    }
+    let both = json!({"quota": 7, "state": "suspended"}).to_string();
+    let changed = bench.admin.call("PATCH", &["accounts", "demo"], Some(both)).await?;
+    assert_eq!((&changed["quota"], &changed["state"]), (&json!(7), &json!("suspended")));
+    let shown = bench.admin.call("GET", &["accounts", "demo"], None).await?;
+    assert_eq!((&shown["quota"], &shown["state"]), (&json!(7), &json!("suspended")));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_member_uploads_nothing_into_a_suspended_organization() -> TestResult {
     let bench = Bench::start().await?;
     bench.service.add_account("studio", Scope::Organization).await?;
