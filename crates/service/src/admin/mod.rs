@@ -80,13 +80,18 @@ impl Admin {
     /// Adds a member to an organization, who sees its private models and may upload into its storage.
     ///
     /// # Errors
-    /// If one of the accounts does not exist or has the wrong scope, or the database cannot be written.
+    /// If one of the accounts does not exist, is closed or has the wrong scope, or the database cannot be written.
     pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
         let doing = "adding a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
         if (organization.scope, person.scope) != (Scope::Organization, Scope::Personal) {
             return Err(Error::new(doing, "persons are members of organizations"));
+        }
+        for account in [&organization, &person] {
+            if account.state == AccountState::Closed {
+                return Err(Error::new(doing, format!("the account {:?} is closed", account.username)));
+            }
         }
         self.database.add_member(organization.id, person.id).await
     }

@@ -67,6 +67,8 @@ async fn a_closed_account_gets_its_reserved_money_back_and_stays_closed() -> Tes
     }
     let refused = bench.service.add_key("demo").await.err().ok_or("it has no keys any more")?;
     assert!(refused.to_string().contains("the account is closed"), "{refused}");
+    let refused = bench.service.add_member("studio", "demo").await.err().ok_or("it joins nothing")?;
+    assert!(refused.to_string().contains("the account \"demo\" is closed"), "{refused}");
     for (account, state, wanted) in [
         ("inferstore", "suspended", "stays active"),
         ("nobody", "suspended", "there is no account"),
