@@ -123,9 +123,10 @@ impl<E: Engine> AdminDatabase for E {
     }
 
     async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
-        // The node loses the lease, and any node can claim the task. Neither the ended lease nor the added attempt
-        // counts as an attempt.
-        let requeue = "UPDATE tasks SET lease_until = $1, attempt = attempt + 1, releases = releases + 2 \
+        // The node loses the lease, and any node can claim the task. The ended lease does not count as an attempt. A
+        // task without a node has been requeued since its last lease.
+        let requeue = "UPDATE tasks SET lease_until = $1, node = '', \
+                         releases = releases + CASE WHEN node = '' THEN 0 ELSE 1 END \
                        WHERE id = $2 AND status = 'computing'";
         match self.run(requeue, params![now.0 - 1, id]).await? {
             0 => refused(self, id).await,

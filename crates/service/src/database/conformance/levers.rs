@@ -61,6 +61,30 @@ pub(crate) async fn a_requeued_task_goes_to_another_node_and_counts_no_attempt(e
     fixture.assert_books_are_right().await;
 }
 
+pub(crate) async fn a_requeue_is_no_lease_however_often_it_is_repeated(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let task = fixture.create_task(fixture.customer, 0, NOW).await;
+    let shown = async || {
+        let shown = database.any_task(&task).await.unwrap().unwrap().overview;
+        (shown.attempt, shown.node)
+    };
+    for leases in 1..=3 {
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        assert_eq!((lease.attempt, lease.attempt - lease.releases), (leases, 1));
+        assert_eq!(shown().await, (leases, Some("node".to_owned())));
+        for _ in 0..3 {
+            assert_eq!(database.requeue_task(&task, NOW).await.unwrap(), TaskChange::Done);
+        }
+        assert_eq!(shown().await, (leases, None));
+        let (now, later) = (NOW, NOW.after(RULES.length));
+        assert!(!database.heartbeat("node", &task, lease.attempt, later, None).await.unwrap());
+        let late = Ending::Output("{}".to_owned());
+        assert!(!database.finish("node", &task, lease.attempt, &late, now).await.unwrap());
+    }
+    fixture.assert_books_are_right().await;
+}
+
 pub(crate) async fn tasks_of_a_paused_model_wait_and_those_of_others_run(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
