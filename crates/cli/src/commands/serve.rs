@@ -148,8 +148,8 @@ pub(crate) struct Arguments {
     /// Days for which ended tasks are kept, or `ever`; a policy [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     task_retention: Option<Duration>,
-    /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; a policy
-    /// [default of a new database: ever]
+    /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; an
+    /// account with at most 50 older ones keeps them; a policy [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     movement_retention: Option<Duration>,
     /// Hours that a task waits for a node before it fails, unbilled, or `ever`; a policy [default of a new database:
