@@ -194,6 +194,12 @@ impl NewKey {
             let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
             return Err(Error::setting("taking a chosen API key", cause));
         }
+        if ['"', '\''].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote)) {
+            return Err(Error::setting(
+                "taking a chosen API key",
+                "the key is in quotes; leave the quotes out",
+            ));
+        }
         let kept = StoredKey { id: key_id(text), hash: hash(text), rules: KeyRules::default() };
         Ok(Self { kept, text: text.to_owned() })
     }
@@ -273,6 +279,10 @@ mod tests {
         assert!(key.kept.is_of(&key.text));
         assert!(!key.kept.is_of(&format!("{}x", key.text)));
         assert!(NewKey::chosen("any-text-at-all!")?.kept.is_of("any-text-at-all!"));
+        for quoted in ["\"isk_ab12_secretsecret\"", "'isk_ab12_secretsecret'"] {
+            let refused = NewKey::chosen(quoted).err().map(|error| error.to_string());
+            assert!(refused.is_some_and(|error| error.contains("leave the quotes out")), "{quoted}");
+        }
         Ok(())
     }
 

@@ -24,10 +24,6 @@ pub struct Error {
 enum Kind {
     Other,
     Unavailable,
-    #[cfg_attr(
-        not(any(feature = "postgres", test)),
-        expect(dead_code, reason = "SQLite knows what it committed")
-    )]
     InDoubt,
     NotFound,
     Setting,
@@ -68,6 +64,11 @@ impl Error {
     #[cfg(any(feature = "postgres", test))]
     pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::InDoubt, ..Self::new(doing, cause) }
+    }
+
+    /// Returns the error of a request that has changed something before the failure.
+    pub(crate) fn after_a_change(self) -> Self {
+        Self { kind: Kind::InDoubt, ..self }
     }
 
     /// Creates an error in the data folder, with the kind of a disk failure. Too many open files count as an outage.

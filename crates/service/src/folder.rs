@@ -128,10 +128,10 @@ pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-/// Returns true for a folder that has other files than those of a service. A name such as `lock` or `objects` alone
-/// says nothing: `/var` and a repository of git have such entries.
+/// Returns true for a folder that has other files than those of a service. A folder named `lock` or `objects` says
+/// nothing: `/var` and a repository of git have such entries.
 fn is_of_others(folder: &Path) -> io::Result<bool> {
-    if [database::FILE, FOLDER_ID, "objects/id"].iter().any(|own| folder.join(own).is_file()) {
+    if [database::FILE, FOLDER_ID, LOCK, "objects/id"].iter().any(|own| folder.join(own).is_file()) {
         return Ok(false);
     }
     for entry in fs::read_dir(folder)? {

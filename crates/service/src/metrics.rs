@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use parking_lot::Mutex;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,6 +30,9 @@ type Labels<const N: usize> = [(&'static str, String); N];
 
 pub(crate) struct Metrics {
     registry: Registry,
+    /// What is read from the database for each response.
+    of_database: Registry,
+    database_up: Gauge,
     requests: Family<Labels<3>, Counter>,
     latencies: Family<Labels<2>, Histogram, fn() -> Histogram>,
     tasks: Family<Labels<1>, Gauge>,
@@ -73,12 +76,10 @@ pub(crate) struct DatabaseMetrics {
     lock_wait: Gauge<f64, AtomicU64>,
 }
 
-pub(crate) struct DatabaseLoad {
+pub(crate) struct ConnectionLoad {
     pub(crate) busy: usize,
     pub(crate) idle: usize,
     pub(crate) waiting: usize,
-    pub(crate) lock_waiting: u64,
-    pub(crate) lock_wait: Duration,
 }
 
 #[cfg_attr(
@@ -97,16 +98,19 @@ impl DatabaseMetrics {
         }
     }
 
-    pub(crate) fn set(&self, load: &DatabaseLoad) {
+    pub(crate) fn set_connections(&self, load: &ConnectionLoad) {
         for (state, connections) in [("busy", load.busy), ("idle", load.idle)] {
             self.connections.get_or_create(&[("state", state.to_owned())]).set(number(connections));
         }
         self.waiting.set(number(load.waiting));
-        self.lock_waiting.set(number(load.lock_waiting));
-        self.lock_wait.set(load.lock_wait.as_secs_f64());
     }
 
-    fn register(&self, registry: &mut Registry) {
+    pub(crate) fn set_locks(&self, waiting: u64, wait: Duration) {
+        self.lock_waiting.set(number(waiting));
+        self.lock_wait.set(wait.as_secs_f64());
+    }
+
+    fn register(&self, registry: &mut Registry, of_database: &mut Registry) {
         let help = "Connections of this process to the database by state";
         registry.register("database_connections", help, self.connections.clone());
         let help = "Requests that wait for a connection to the database";
@@ -116,9 +120,9 @@ impl DatabaseMetrics {
         let help = "Attempts on the database that were retried after a conflict or a lost connection";
         registry.register("database_retries", help, self.retries.clone());
         let help = "Statements of all processes that wait for a lock in the database";
-        registry.register("database_lock_waiting", help, self.lock_waiting.clone());
+        of_database.register("database_lock_waiting", help, self.lock_waiting.clone());
         let help = "How long the first statement that waits for a lock has waited";
-        registry.register("database_lock_wait_seconds", help, self.lock_wait.clone());
+        of_database.register("database_lock_wait_seconds", help, self.lock_wait.clone());
     }
 }
 
@@ -128,6 +132,8 @@ impl Metrics {
         let of_tasks: fn() -> Histogram = || Histogram::new(TASK_BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("inferstore"),
+            of_database: Registry::with_prefix("inferstore"),
+            database_up: Gauge::default(),
             requests: Family::default(),
             latencies: Family::new_with_constructor(latencies),
             tasks: Family::default(),
@@ -156,12 +162,6 @@ impl Metrics {
         registry.register("requests", "Responses by route and status", metrics.requests.clone());
         let help = "Time from the head of a request to the head of its response";
         registry.register("request_duration_seconds", help, metrics.latencies.clone());
-        registry.register("tasks", "Tasks by status", metrics.tasks.clone());
-        registry.register("model_tasks", "Unfinished tasks by model and status", metrics.model_tasks.clone());
-        let help = "How long the first queued task of a model has waited";
-        registry.register("model_queue_age_seconds", help, metrics.model_queue_ages.clone());
-        let help = "Nodes that serve a model now, processes of the service included";
-        registry.register("model_nodes", help, metrics.model_nodes.clone());
         let help = "Time from the creation of a task to its first lease by this process";
         registry.register("task_wait_seconds", help, metrics.waits.clone());
         let help = "Time from the last lease of a task to its end, which this process has written";
@@ -180,20 +180,30 @@ impl Metrics {
         registry.register("job_last_success_timestamp_seconds", help, metrics.job_successes.clone());
         let help = "Spans that were not exported: too many waited, or the collector failed";
         registry.register("dropped_spans", help, metrics.dropped_spans.clone());
-        let help = "How long the oldest queued task has waited";
-        registry.register("queue_age_seconds", help, metrics.queue_age.clone());
         let help = "Requests of the API that are worked on";
         registry.register("requests_in_progress", help, metrics.requests_in_progress.clone());
         registry.register("open_connections", "Open connections", metrics.open_connections.clone());
+        let help = "1 if the database was read for this response, 0 if it could not be read";
+        registry.register("database_up", help, metrics.database_up.clone());
+        let of_database = &mut metrics.of_database;
+        of_database.register("tasks", "Tasks by status", metrics.tasks.clone());
+        let help = "Unfinished tasks by model and status";
+        of_database.register("model_tasks", help, metrics.model_tasks.clone());
+        let help = "How long the first queued task of a model has waited";
+        of_database.register("model_queue_age_seconds", help, metrics.model_queue_ages.clone());
+        let help = "Nodes that serve a model now, processes of the service included";
+        of_database.register("model_nodes", help, metrics.model_nodes.clone());
+        let help = "How long the oldest queued task has waited";
+        of_database.register("queue_age_seconds", help, metrics.queue_age.clone());
         let help = "Bytes of files that accounts store and pay for";
-        registry.register("stored_bytes", help, metrics.stored_bytes.clone());
-        registry.register("held_money", "Money held for unfinished tasks", metrics.held_money.clone());
+        of_database.register("stored_bytes", help, metrics.stored_bytes.clone());
+        of_database.register("held_money", "Money held for unfinished tasks", metrics.held_money.clone());
         let help = "Upload targets that have no upload yet and are not forgotten";
-        registry.register("unused_targets", help, metrics.unused_targets.clone());
+        of_database.register("unused_targets", help, metrics.unused_targets.clone());
         let help = "Blobs without a row that wait for their deletion, at the last run of the sweeper";
-        registry.register("orphans", help, metrics.orphans.clone());
+        of_database.register("orphans", help, metrics.orphans.clone());
         if let Some(database) = database {
-            database.register(registry);
+            database.register(registry, of_database);
         }
         metrics
     }
@@ -264,11 +274,18 @@ impl Metrics {
         self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
-    pub(crate) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
+    /// Encodes the metrics; those of the process alone without loads, because the database could not be read.
+    pub(crate) fn encode(&self, loads: Option<&[ModelLoad]>, now: Moment) -> Result<String> {
+        let failed = |cause| Error::new("encoding the metrics", cause);
         let _scraping = self.scraping.lock();
-        self.set_models(loads, now);
+        self.database_up.set(loads.is_some().into());
         let mut text = String::new();
-        encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
+        encode_registry(&mut text, &self.registry).map_err(failed)?;
+        if let Some(loads) = loads {
+            self.set_models(loads, now);
+            encode_registry(&mut text, &self.of_database).map_err(failed)?;
+        }
+        encode_eof(&mut text).map_err(failed)?;
         Ok(text)
     }
 }
@@ -301,8 +318,8 @@ mod tests {
 
     fn of_every_family() -> Result<String> {
         let database = DatabaseMetrics::new();
-        let load = DatabaseLoad { busy: 1, idle: 1, waiting: 0, lock_waiting: 0, lock_wait: Duration::ZERO };
-        database.set(&load);
+        database.set_connections(&ConnectionLoad { busy: 1, idle: 1, waiting: 0 });
+        database.set_locks(0, Duration::ZERO);
         let metrics = Metrics::new(Some(&database));
         let second = Duration::from_secs(1);
         metrics.observe(&Method::GET, "/", StatusCode::OK, second);
@@ -328,7 +345,7 @@ mod tests {
             ModelLoad { model: "model".to_owned(), queued: 1, computing: 1, waits_since: None, nodes: 1 };
         metrics.set_tasks("success", 1);
         metrics.set_totals(&Totals { held: 1_500_000_000, ..Totals::default() }, 2);
-        metrics.encode(&[load], Moment(0))
+        metrics.encode(Some(&[load]), Moment(0))
     }
 
     #[test]
@@ -337,7 +354,7 @@ mod tests {
         let load =
             ModelLoad { model: "model".to_owned(), queued: 1, computing: 1, waits_since: None, nodes: 1 };
         let rows = || {
-            let text = metrics.encode(std::slice::from_ref(&load), Moment(0)).unwrap_or_default();
+            let text = metrics.encode(Some(std::slice::from_ref(&load)), Moment(0)).unwrap_or_default();
             text.matches("model=\"model\"").count()
         };
         let expected = rows();

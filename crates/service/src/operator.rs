@@ -1,6 +1,7 @@
 //! Records in the operator's responses, and the database operations of the administration.
 
 use async_trait::async_trait;
+use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -57,15 +58,47 @@ pub(crate) struct Action {
 }
 
 impl Action {
-    pub(crate) fn new(at: Moment, request: String, body: Option<&Value>, status: u16) -> Self {
+    fn new(at: Moment, request: String, body: Option<&Value>, status: StatusCode) -> Self {
         let body = body.map(|body| body.to_string().chars().take(MAX_BODY).collect());
-        Self { at, request, body, status: status.into() }
+        Self { at, request, body, status: status.as_u16().into() }
+    }
+}
+
+/// Request in the audit log that has not ended.
+pub(crate) struct Recorded {
+    id: i64,
+    at: Moment,
+    request: String,
+}
+
+impl Recorded {
+    /// Writes a request to the audit log before it changes anything. Until its end is known, its entry has the status of
+    /// a request that may have changed something.
+    pub(crate) async fn begin(
+        database: &(impl AdminDatabase + ?Sized),
+        at: Moment,
+        request: String,
+        body: Option<&Value>,
+    ) -> Result<Self> {
+        let action = Action::new(at, request, body, StatusCode::INTERNAL_SERVER_ERROR);
+        let id = database.record_action(&action).await?;
+        Ok(Self { id, at, request: action.request })
     }
 
-    /// Writes the entry to the audit log. A failure is logged alone, because the request itself is done.
-    pub(crate) async fn record(&self, database: &(impl AdminDatabase + ?Sized)) {
-        if let Err(cause) = database.record_action(self).await {
-            tracing::error!(%cause, request = self.request, "a request is missing in the audit log");
+    /// Writes the end of the request to its entry; a refused request loses its entry. A failure is logged alone, because
+    /// the request itself is done.
+    pub(crate) async fn end(
+        self,
+        database: &(impl AdminDatabase + ?Sized),
+        body: Option<&Value>,
+        status: StatusCode,
+    ) {
+        let Self { id, at, request } = self;
+        let action = Action::new(at, request, body, status);
+        let ended = (!status.is_client_error()).then_some(&action);
+        if let Err(cause) = database.change_action(id, ended).await {
+            let request = &action.request;
+            tracing::error!(%cause, request, %status, "a request keeps the status 500 in the audit log");
         }
     }
 }
@@ -174,7 +207,10 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeOverview>>;
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>>;
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;
-    async fn record_action(&self, action: &Action) -> Result<()>;
+    /// Writes an entry of the audit log; returns its number.
+    async fn record_action(&self, action: &Action) -> Result<i64>;
+    /// Changes the body and the status of an entry, or deletes it.
+    async fn change_action(&self, id: i64, action: Option<&Action>) -> Result<()>;
     async fn actions(&self, limit: u32, offset: u64) -> Result<Vec<Action>>;
     /// Returns up to 1,000 queued tasks of a model, with their accounts.
     async fn queued_of_model(&self, model: &str) -> Result<Vec<(AccountId, String)>>;
@@ -195,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_long_body_is_truncated_in_the_log() {
-        let logged = |body| Action::new(Moment(0), "POST /api-key/keys".to_owned(), Some(&body), 200).body;
+        let logged =
+            |body| Action::new(Moment(0), "POST /api-key/keys".to_owned(), Some(&body), StatusCode::OK).body;
         assert_eq!(logged(json!({"name": "laptop"})).as_deref(), Some(r#"{"name":"laptop"}"#));
         let long = logged(json!({"models": vec!["m".repeat(200); 100]}));
         assert_eq!(long.map(|body| body.chars().count()), Some(MAX_BODY));

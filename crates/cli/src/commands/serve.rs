@@ -144,8 +144,8 @@ pub(crate) struct Arguments {
     /// Days for which ended tasks are kept, or `ever`; a policy [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     task_retention: Option<Duration>,
-    /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; a policy
-    /// [default of a new database: ever]
+    /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; an
+    /// account with at most 50 older ones keeps them; a policy [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     movement_retention: Option<Duration>,
     /// Hours that a task waits for a node before it fails, unbilled, or `ever`; a policy [default of a new database:
@@ -465,7 +465,7 @@ fn time(text: &str, hours: u64) -> Result<Duration, String> {
     if text == "ever" {
         return Ok(Duration::MAX);
     }
-    let count: u32 = text.parse().map_err(|_| "a whole number is expected, or `ever`")?;
+    let count: u32 = text.parse().map_err(|_| "a whole number up to 4294967295 is expected, or `ever`")?;
     Ok(Duration::from_hours(u64::from(count) * hours))
 }
 

@@ -1,10 +1,12 @@
 //! Credits, debits and movements of money of an account.
 
+use axum::Extension;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Admin;
+use super::audit_log::{Details, DoneWith};
 use super::http::{Done, PageQuery, found};
 use crate::accounts::check_line;
 use crate::http::request::{ApiJson, ApiPath, ApiQuery};
@@ -65,11 +67,11 @@ impl Body {
     }
 }
 
-pub(super) async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Body>) -> Done {
+pub(super) async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Body>) -> DoneWith {
     perform(&admin, &account, &body.value.adjustment()?, "crediting an account").await
 }
 
-pub(super) async fn debit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Body>) -> Done {
+pub(super) async fn debit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Body>) -> DoneWith {
     let credit = body.value.adjustment()?;
     if credit.note.is_none() {
         return Err(Failure::unprocessable("a debit needs a note that says why").into());
@@ -78,17 +80,22 @@ pub(super) async fn debit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson
     perform(&admin, &account, &Adjustment { amount, ..credit }, "debiting an account").await
 }
 
-async fn perform(admin: &Admin, username: &str, adjustment: &Adjustment, doing: &str) -> Done {
+async fn perform(admin: &Admin, username: &str, adjustment: &Adjustment, doing: &str) -> DoneWith {
     let adjusted = admin.adjust(username, adjustment, doing).await?;
     let refused = |message: String| Err(Failure::new(StatusCode::CONFLICT, message).into());
     match adjusted {
-        Adjusted::Done | Adjusted::Before => Ok(Success::data(json!({
-            "account": username,
-            "amount": adjustment.amount,
-            "free": adjustment.purse == Purse::Free,
-            "reference": adjustment.reference,
-            "is_repeated": adjusted == Adjusted::Before,
-        }))),
+        Adjusted::Done | Adjusted::Before => {
+            let is_repeated = adjusted == Adjusted::Before;
+            let details = if is_repeated { json!({ "is_repeated": true }) } else { Value::Null };
+            let data = json!({
+                "account": username,
+                "amount": adjustment.amount,
+                "free": adjustment.purse == Purse::Free,
+                "reference": adjustment.reference,
+                "is_repeated": is_repeated,
+            });
+            Ok((Extension(Details(details)), Success::data(data)))
+        }
         Adjusted::ReferenceUsed => {
             let reference = adjustment.reference.as_deref().unwrap_or_default();
             refused(format!("the reference {reference:?} was used for another amount"))

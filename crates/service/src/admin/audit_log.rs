@@ -1,5 +1,6 @@
 //! Audit log: every request of an operator that changed or may have changed data.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Method;
@@ -12,14 +13,21 @@ use super::Admin;
 use super::http::{Done, PageQuery};
 use crate::accounts::key_id;
 use crate::http::request::{ApiQuery, read_body};
-use crate::http::response::{Failure, Success};
-use crate::operator::Action;
+use crate::http::response::{DetailedFailure, Success};
+use crate::operator::Recorded;
+
+/// Details of a response for the log: fields that its body gets there.
+#[derive(Clone)]
+pub(super) struct Details(pub(super) Value);
+
+/// A success with its details for the log.
+pub(super) type DoneWith = Result<(Extension<Details>, Success<Value>), DetailedFailure>;
 
 pub(super) async fn record(
     State(admin): State<Admin>,
     request: Request,
     next: Next,
-) -> Result<Response, Failure> {
+) -> Result<Response, DetailedFailure> {
     if request.method() == Method::GET {
         return Ok(next.run(request).await);
     }
@@ -27,13 +35,16 @@ pub(super) async fn record(
     let body = read_body(Request::from_parts(parts.clone(), body), admin.limits.into()).await?;
     let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
     let request = format!("{} {path}", parts.method);
-    let body_to_log = redact_body(&body);
+    let mut to_log = redact_body(&body);
+    let database = &*admin.database;
+    let recorded = Recorded::begin(database, admin.clock.now(), request, to_log.as_ref()).await?;
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    let status = response.status();
-    if !status.is_client_error() {
-        let at = admin.clock.now();
-        Action::new(at, request, body_to_log.as_ref(), status.as_u16()).record(&*admin.database).await;
+    if let Some(Details(Value::Object(details))) = response.extensions().get::<Details>()
+        && let Value::Object(body) = to_log.get_or_insert_with(|| json!({}))
+    {
+        body.extend(details.clone());
     }
+    recorded.end(database, to_log.as_ref(), response.status()).await;
     Ok(response)
 }
 

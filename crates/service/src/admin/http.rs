@@ -4,19 +4,19 @@ use crate::http::request::BodyLimits;
 use std::convert::Infallible;
 use std::path::PathBuf;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRef, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, patch, post, put};
+use axum::{Extension, Router};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::adjust::{credit, debit, movements};
-use super::audit_log::{actions, record};
+use super::audit_log::{Details, DoneWith, actions, record};
 use super::keys::add_key;
 use super::levers::{cancel_task, change_account, fail_task, requeue_task, take_down};
 use super::{Admin, Backup};
@@ -185,10 +185,13 @@ struct Revocation {
     key: String,
 }
 
-async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> Done {
-    match admin.revoke_key(&body.value.key).await? {
-        true => Ok(Success::data(json!({ "revoked": true }))),
-        false => Err(not_found("there is no such key")),
+async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> DoneWith {
+    match admin.revoke(&body.value.key).await? {
+        Some(id) => {
+            let details = Details(json!({ "key": id }));
+            Ok((Extension(details), Success::data(json!({ "key": id, "revoked": true }))))
+        }
+        None => Err(not_found("there is no valid key like this; one that was revoked stays revoked")),
     }
 }
 

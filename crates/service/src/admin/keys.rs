@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::HttpBody as _;
 use axum::extract::{FromRequest as _, Request};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Admin;
-use super::http::Done;
-use crate::accounts::KeyRules;
+use super::audit_log::{Details, DoneWith};
+use crate::accounts::{KeyRules, key_id};
 use crate::clock::Moment;
 use crate::http::request::{ApiJson, ApiPath};
 use crate::http::response::{Failure, Success};
@@ -42,12 +43,13 @@ impl NewKey {
 }
 
 /// Creates a key; a request without a body creates one without rules.
-pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> Done {
+pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> DoneWith {
     let new: NewKey = if request.body().is_end_stream() {
         NewKey::default()
     } else {
         ApiJson::from_request(request, &admin).await?.value
     };
     let key = admin.add_key_with(&account, new.rules(admin.clock.now())?).await?;
-    Ok(Success::data(json!({ "account": account, "api_key": key })))
+    let details = Details(json!({ "key": key_id(&key) }));
+    Ok((Extension(details), Success::data(json!({ "account": account, "api_key": key }))))
 }

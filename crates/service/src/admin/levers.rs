@@ -41,7 +41,7 @@ impl Admin {
             return Ok(None);
         }
         let canceled = match state {
-            AccountState::Closed => self.end_account(&account).await?,
+            AccountState::Closed => self.end_account(&account).await.map_err(Error::after_a_change)?,
             AccountState::Active | AccountState::Suspended => 0,
         };
         self.dispatcher.look_for_all();
@@ -88,13 +88,10 @@ pub(super) async fn change_account(
     let account = found(&admin, &username).await?;
     let AccountChange { state, quota } = body.value;
     let mut changed = json!({ "account": username });
-    if let Some(quota) = quota {
-        if quota.is_some_and(|quota| i64::try_from(quota).is_err()) {
-            return Err(Failure::unprocessable("the quota is more than any account can store").into());
-        }
-        admin.database.set_quota(account.id, quota).await?;
-        changed["quota"] = json!(quota);
+    if quota.flatten().is_some_and(|quota| i64::try_from(quota).is_err()) {
+        return Err(Failure::unprocessable("the quota is more than any account can store").into());
     }
+    // The state comes first, because it may be refused.
     if let Some(state) = state {
         let Some(canceled) = admin.set_account_state(&username, state).await? else {
             let message = format!("{username:?} is closed, and a closed account stays closed");
@@ -102,6 +99,11 @@ pub(super) async fn change_account(
         };
         changed["state"] = json!(state);
         changed["canceled_tasks"] = json!(canceled);
+    }
+    if let Some(quota) = quota {
+        let set = admin.database.set_quota(account.id, quota).await;
+        set.map_err(|cause| if state.is_some() { cause.after_a_change() } else { cause })?;
+        changed["quota"] = json!(quota);
     }
     Ok(Success::data(changed))
 }

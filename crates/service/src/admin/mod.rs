@@ -80,13 +80,18 @@ impl Admin {
     /// Adds a member to an organization, who sees its private models and may upload into its storage.
     ///
     /// # Errors
-    /// If one of the accounts does not exist or has the wrong scope, or the database cannot be written.
+    /// If one of the accounts does not exist, is closed or has the wrong scope, or the database cannot be written.
     pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
         let doing = "adding a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
         if (organization.scope, person.scope) != (Scope::Organization, Scope::Personal) {
             return Err(Error::new(doing, "persons are members of organizations"));
+        }
+        for account in [&organization, &person] {
+            if account.state == AccountState::Closed {
+                return Err(Error::new(doing, format!("the account {:?} is closed", account.username)));
+            }
         }
         self.database.add_member(organization.id, person.id).await
     }
@@ -125,25 +130,34 @@ impl Admin {
     /// # Errors
     /// If several keys have the prefix, or the database cannot be written.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
+        Ok(self.revoke(key).await?.is_some())
+    }
+
+    /// Revokes a key as `revoke_key` does; returns its identifier.
+    pub(crate) async fn revoke(&self, key: &str) -> Result<Option<String>, Error> {
         let doing = "revoking a key";
         let id = key_id(key);
+        let revoke = async |id: String| {
+            let revoked = self.database.revoke_key(&id, self.clock.now()).await?;
+            Ok(revoked.then_some(id))
+        };
         if let Some((kept, _)) = self.database.key(&id).await?
             && kept.is_of(key)
         {
-            return self.database.revoke_key(&id, self.clock.now()).await;
+            return revoke(id).await;
         }
         let beginning = key.strip_prefix("isk_").unwrap_or(key);
         let keys = self.database.keys_like(beginning).await?;
         let id = match &keys[..] {
-            [id, ..] if id == beginning => id,
+            [id, ..] if id == beginning => id.clone(),
             _ if beginning.len() < 4 => {
                 return Err(Error::not_found(doing, "a beginning of a key has at least four characters"));
             }
-            [] => return Ok(false),
-            [id] => id,
+            [] => return Ok(None),
+            [id] => id.clone(),
             _ => return Err(Error::new(doing, "several keys begin like this; name more of the one")),
         };
-        self.database.revoke_key(id, self.clock.now()).await
+        revoke(id).await
     }
 
     /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the refunded account and

@@ -100,7 +100,7 @@ impl Admin {
             return Err(Error::not_found(doing(), "there is no such model"));
         }
         if state == Some(ModelState::Retired) {
-            self.cancel_queued(model).await?;
+            self.cancel_queued(model).await.map_err(Error::after_a_change)?;
         }
         self.dispatcher.look_for_all();
         Ok(())

@@ -7,17 +7,17 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Api;
 use super::Caller;
 use crate::accounts::{Account, KeyRules, NewKey, check_line};
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
 use crate::database::Database;
 use crate::http::request::{ApiJson, ApiPath, present};
 use crate::http::response::{Done, Failure, Success, beginning};
 use crate::ledger::Money;
-use crate::operator::{Action, KeyOverview};
+use crate::operator::{KeyOverview, Recorded};
 use crate::policies;
 
 /// Maximum number of an account's valid keys, and of its keys of the last [`DAY`]. A list has at most as many others.
@@ -151,9 +151,11 @@ async fn create(Caller { api, account, key, .. }: Caller, body: ApiJson<NewKeyBo
             "account": account.username, "by": key.id, "key": new.kept.id, "name": name, "expires_at": expires_at,
             "daily_limit": daily_limit, "models": models,
         });
-        let added = api.database.add_key(account.id, &new.kept, api.clock.now()).await;
-        record(&*api.database, &api.clock, "POST /api-key/keys", &detail, added.is_ok()).await;
-        added?;
+        let (database, now) = (&*api.database, api.clock.now());
+        let request = "POST /api-key/keys".to_owned();
+        let recorded = Recorded::begin(database, now, request, Some(&detail)).await?;
+        database.add_key(account.id, &new.kept, now).await?;
+        recorded.end(database, Some(&detail), StatusCode::OK).await;
         Ok(Success::data(CreatedKey { id: new.kept.id, key: new.text }))
     };
     background.run_to_end("creating a key", work).await?
@@ -192,24 +194,20 @@ async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) 
     }
     let background = api.background.clone();
     let work = async move {
-        let revoked = api.database.revoke_key(&id, api.clock.now()).await;
-        if matches!(revoked, Ok(false)) {
-            // Another request has revoked the key in between.
-            return Err(Failure::not_found("valid key", &id));
-        }
+        let (database, now) = (&*api.database, api.clock.now());
         let request = format!("DELETE /api-key/keys/{id}");
         let detail = json!({ "account": account.username, "by": key.id });
-        record(&*api.database, &api.clock, &request, &detail, revoked.is_ok()).await;
-        revoked?;
-        Ok(Success::done("revoked"))
+        let recorded = Recorded::begin(database, now, request, Some(&detail)).await?;
+        let is_revoked = database.revoke_key(&id, now).await?;
+        // Another request may have revoked the key in between.
+        let status = if is_revoked { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        recorded.end(database, Some(&detail), status).await;
+        match is_revoked {
+            true => Ok(Success::done("revoked")),
+            false => Err(Failure::not_found("valid key", &id)),
+        }
     };
     background.run_to_end("revoking a key", work).await?
-}
-
-/// Writes a change of an account's keys to the audit log. A failed write may have been committed.
-async fn record(database: &dyn Database, clock: &Clock, request: &str, detail: &Value, is_done: bool) {
-    let status = if is_done { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    Action::new(clock.now(), request.to_owned(), Some(detail), status.as_u16()).record(database).await;
 }
 
 #[cfg(test)]

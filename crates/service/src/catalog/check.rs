@@ -30,10 +30,14 @@ fn canonical(value: &str) -> String {
         return format!("\"{text}");
     }
     match json_number(value) {
-        Some(number) if number.is_zero() => "0".to_owned(),
-        Some(number) => number.normalize().to_string(),
+        Some(number) => plain(number),
         None => value.to_owned(),
     }
+}
+
+/// Writes a number without exponents and needless zeros.
+fn plain(number: Decimal) -> String {
+    if number.is_zero() { "0".to_owned() } else { number.normalize().to_string() }
 }
 
 const MAX_VIOLATIONS: usize = 20;
@@ -137,28 +141,30 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
 fn example(descriptor: &Descriptor) -> String {
     let usual = if descriptor.kind == Kind::Int { "30" } else { "0.5" };
     let range = descriptor.num_config.as_ref();
-    let bounds = range.into_iter().flat_map(|range| [&range.min, &range.max]).flatten();
+    let bounds = range.into_iter().flat_map(|range| [&range.min, &range.max]).filter_map(limit);
     let is_allowed = |text: &String| {
         plain_number(text, descriptor.kind)
             .is_some_and(|number| range.is_none_or(|range| check_range(range, number).is_ok()))
     };
     let sample = descriptor.samples.iter().find_map(Sample::text);
     let candidates = sample.into_iter().chain([usual.to_owned()]);
-    let allowed = candidates.chain(bounds.map(|bound| bound.get().to_owned())).find(is_allowed);
+    let allowed = candidates.chain(bounds.map(plain)).find(is_allowed);
     allowed.unwrap_or_else(|| usual.to_owned())
 }
 
 /// Validates the range alone. In the API document, `step` is only a number, and so no reason for a refusal.
 fn check_range(range: &NumConfig, number: Decimal) -> Result<(), String> {
-    let limit = |bound: &Option<Box<RawValue>>| bound.as_ref().and_then(|raw| json_number(raw.get()));
-    let shown = |bound: &Option<Box<RawValue>>| bound.as_ref().map_or("", |raw| raw.get()).to_owned();
-    if limit(&range.min).is_some_and(|min| number < min) {
-        return Err(format!("must be at least {}", shown(&range.min)));
+    if let Some(min) = limit(&range.min).filter(|min| number < *min) {
+        return Err(format!("must be at least {}", plain(min)));
     }
-    if limit(&range.max).is_some_and(|max| number > max) {
-        return Err(format!("must be at most {}", shown(&range.max)));
+    if let Some(max) = limit(&range.max).filter(|max| number > *max) {
+        return Err(format!("must be at most {}", plain(max)));
     }
     Ok(())
+}
+
+fn limit(bound: &Option<Box<RawValue>>) -> Option<Decimal> {
+    bound.as_ref().and_then(|raw| json_number(raw.get()))
 }
 
 /// Parses a number without exponent, spaces and leading zeros, and without a point for `int`.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use url::Url;
 
+use crate::http::response::beginning;
 use crate::{Error, Result};
 
 /// Default region of signatures. Most stores but Amazon's accept any.
@@ -73,8 +74,12 @@ impl S3Config {
                        the host from endpoint";
             return Err(refused(why.to_owned()));
         }
-        let bucket = parsed.host_str().filter(|bucket| is_bucket(bucket));
+        let bucket = parsed.host_str().filter(|bucket| !bucket.is_empty());
         let bucket = bucket.ok_or_else(|| refused("it names no bucket".to_owned()))?.to_owned();
+        if !is_bucket(&bucket) {
+            let why = "the name of a bucket has 3 to 63 lower-case letters, digits, - and .";
+            return Err(refused(format!("{:?} is no bucket: {why}", beginning(&bucket))));
+        }
         let prefix = prefix(parsed.path()).ok_or_else(|| {
             refused("its prefix has characters other than letters, digits, -, _, . and /".to_owned())
         })?;
@@ -226,5 +231,13 @@ mod tests {
             assert!(!refused.contains("the secret"), "{refused}");
         }
         assert!(S3Config::new("s3://files", "key", "").is_err());
+        for (url, why) in [
+            ("s3://", "it names no bucket"),
+            ("s3://Bucket", "\"Bucket\" is no bucket: the name of a bucket has 3 to 63 lower-case letters"),
+            ("s3://b", "\"b\" is no bucket"),
+        ] {
+            let refused = read(url).unwrap_err().to_string();
+            assert!(refused.contains(why), "{url}: {refused}");
+        }
     }
 }

@@ -108,7 +108,8 @@ pub struct Config {
     pub queue_timeout: Option<Duration>,
     /// Policy: retention of ended tasks, initially forever (`Duration::MAX`).
     pub task_retention: Option<Duration>,
-    /// Policy: retention of movements of money of no task, which are then folded into sums. Initially forever.
+    /// Policy: retention of movements of money of no task, which are then folded into sums; an account with at most 50
+    /// older ones keeps them. Initially forever.
     pub movement_retention: Option<Duration>,
     /// Limits on requests, connections and runs.
     pub limits: Limits,

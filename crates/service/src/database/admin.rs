@@ -9,7 +9,6 @@ use super::records::{
     pair, task_detail, task_overview,
 };
 use super::values::signed;
-use crate::Result;
 use crate::accounts::{AccountId, Scope};
 use crate::clock::Moment;
 use crate::ledger::Origin;
@@ -18,6 +17,7 @@ use crate::operator::{
     TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::queue::Status;
+use crate::{Error, Result};
 
 #[async_trait]
 impl<E: Engine> AdminDatabase for E {
@@ -78,10 +78,23 @@ impl<E: Engine> AdminDatabase for E {
         self.first(&one_task(E::DIALECT.task), params![id], task_detail).await
     }
 
-    async fn record_action(&self, action: &Action) -> Result<()> {
+    async fn record_action(&self, action: &Action) -> Result<i64> {
         let Action { at, request, body, status } = action;
-        let insert = "INSERT INTO operator_log (at, request, body, status) VALUES ($1, $2, $3, $4)";
-        self.run(insert, params![at, request, body, status]).await.map(drop)
+        let insert =
+            "INSERT INTO operator_log (at, request, body, status) VALUES ($1, $2, $3, $4) RETURNING id";
+        let ids = self.all_as(How::Statement, insert, params![at, request, body, status], column).await?;
+        ids.first().copied().ok_or_else(|| Error::new("writing the audit log", "the entry has no number"))
+    }
+
+    async fn change_action(&self, id: i64, action: Option<&Action>) -> Result<()> {
+        let changed = match action {
+            None => self.run("DELETE FROM operator_log WHERE id = $1", params![id]).await,
+            Some(Action { body, status, .. }) => {
+                let update = "UPDATE operator_log SET body = $1, status = $2 WHERE id = $3";
+                self.run(update, params![body, status, id]).await
+            }
+        };
+        changed.map(drop)
     }
 
     async fn actions(&self, limit: u32, offset: u64) -> Result<Vec<Action>> {
@@ -110,9 +123,10 @@ impl<E: Engine> AdminDatabase for E {
     }
 
     async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
-        // The node loses the lease, and any node can claim the task. Neither the ended lease nor the added attempt
-        // counts as an attempt.
-        let requeue = "UPDATE tasks SET lease_until = $1, attempt = attempt + 1, releases = releases + 2 \
+        // The node loses the lease, and any node can claim the task. The ended lease does not count as an attempt. A
+        // task without a node has been requeued since its last lease.
+        let requeue = "UPDATE tasks SET lease_until = $1, node = '', \
+                         releases = releases + CASE WHEN node = '' THEN 0 ELSE 1 END \
                        WHERE id = $2 AND status = 'computing'";
         match self.run(requeue, params![now.0 - 1, id]).await? {
             0 => refused(self, id).await,

@@ -40,7 +40,8 @@ pub(super) const SUMMARY: &str =
 
 fn tasks(name: &str, more: &str) -> String {
     format!(
-        "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, updated_at, \
+        "SELECT tasks.id, username, model, status, price, cost, message, nullif(node, ''), attempt, \
+         tasks.created_at, updated_at, \
          EXISTS (SELECT 1 FROM movements WHERE task = tasks.{name} AND reason = 'refund') {more} \
          FROM tasks JOIN accounts ON accounts.id = tasks.account"
     )

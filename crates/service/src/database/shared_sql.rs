@@ -29,13 +29,16 @@ pub(super) const FORGET_KEY: &str =
 pub(super) const FORGET_KEYS: &str = "DELETE FROM create_keys WHERE (account, key) IN ( \
      SELECT account, key FROM create_keys WHERE created_at <= $1 LIMIT 1000)";
 
-/// Selects the load of each model, with the enqueue time of its oldest queued task and its live nodes since $1.
+/// Selects the load of each model, with its live nodes since $1 and the enqueue time of its oldest queued task, unless
+/// the model is paused or the account suspended. One index lookup for each account and model with queued tasks.
 pub(super) const MODEL_LOADS: &str = "SELECT model, CAST(sum(queued) AS BIGINT), CAST(sum(computing) AS BIGINT), \
-       max(waits_since), CAST(sum(nodes) AS BIGINT) FROM ( \
+       min(waits_since), CAST(sum(nodes) AS BIGINT) FROM ( \
      SELECT model, queued, 0 AS computing, 0 AS nodes, \
-       (SELECT created_at FROM tasks WHERE sequence = lowest) AS waits_since \
-     FROM (SELECT model, count(*) AS queued, min(sequence) AS lowest FROM tasks WHERE status = 'in_queue' \
-           GROUP BY model) AS waiting \
+       (SELECT created_at FROM tasks WHERE sequence = lowest \
+          AND EXISTS (SELECT 1 FROM accounts WHERE id = waiting.account AND state = 'active') \
+          AND NOT EXISTS (SELECT 1 FROM models WHERE id = waiting.model AND state <> 'active')) AS waits_since \
+     FROM (SELECT model, account, count(*) AS queued, min(sequence) AS lowest FROM tasks \
+           WHERE status = 'in_queue' GROUP BY model, account) AS waiting \
      UNION ALL SELECT model, 0, count(*), 0, NULL FROM tasks WHERE status = 'computing' GROUP BY model \
      UNION ALL SELECT model, 0, 0, count(*), NULL FROM node_models JOIN nodes ON nodes.id = node_models.node \
      WHERE coalesce(node_models.seen_at, nodes.seen_at) >= $1 AND model IN (SELECT id FROM models) GROUP BY model \

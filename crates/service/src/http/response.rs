@@ -168,12 +168,12 @@ impl From<Failure> for DetailedFailure {
 
 impl From<Error> for DetailedFailure {
     fn from(cause: Error) -> Self {
-        let status = if cause.is_of_the_disk() {
+        let status = if cause.is_in_doubt() {
+            StatusCode::INTERNAL_SERVER_ERROR
+        } else if cause.is_of_the_disk() {
             StatusCode::INSUFFICIENT_STORAGE
         } else if cause.is_unavailable() {
             StatusCode::SERVICE_UNAVAILABLE
-        } else if cause.is_in_doubt() {
-            StatusCode::INTERNAL_SERVER_ERROR
         } else if cause.is_not_found() {
             StatusCode::NOT_FOUND
         } else {
@@ -221,8 +221,9 @@ mod tests {
         let status = |cause: Error| DetailedFailure::from(cause).into_response().status().as_u16();
         assert_eq!(status(Error::in_doubt("crediting an account", "the connection was closed")), 500);
         assert_eq!(status(Error::unavailable("crediting an account", "there is no connection")), 503);
-        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        assert_eq!(status(Error::keeping("crediting an account", full)), 507);
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(status(Error::keeping("crediting an account", full())), 507);
+        assert_eq!(status(Error::keeping("closing an account", full()).after_a_change()), 500);
         assert_eq!(status(Error::new("crediting an account", "the amount is not positive")), 422);
     }
 }

@@ -250,7 +250,8 @@ impl StorageRate {
     }
 }
 
-/// Maximum number of old movements of an account before they are folded into sums.
+/// Maximum number of old movements of an account before they are folded into sums, so that an account which is billed
+/// each hour costs one transaction in about two days.
 pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 
 /// Database operations on money. Every method is one transaction.

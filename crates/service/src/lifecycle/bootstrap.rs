@@ -22,7 +22,9 @@ pub(crate) async fn bootstrap(
 ) -> Result<Option<NewKey>> {
     let first = &config.first_account;
     let key = match &first.api_key {
-        Some(text) => NewKey::chosen(text)?,
+        Some(text) => NewKey::chosen(text).map_err(|refused| {
+            refused.with_hint("correct the first key: --first-key-file or INFERSTORE_FIRST_KEY has it")
+        })?,
         None => NewKey::draw(random)?,
     };
     let begin = Bootstrap {
@@ -54,6 +56,15 @@ mod tests {
     use crate::config::Config;
     use crate::ledger::Money;
     use crate::{Error, Service};
+
+    #[tokio::test]
+    async fn a_first_key_that_is_none_is_refused_with_the_settings_that_have_it() {
+        let mut config = Config::ephemeral();
+        config.first_account.api_key = Some("short".to_owned());
+        let refused = Service::start(config).await.err();
+        let hint = refused.and_then(|error| error.hint()).unwrap_or_default();
+        assert!(hint.contains("--first-key-file") && hint.contains("INFERSTORE_FIRST_KEY"), "{hint}");
+    }
 
     #[tokio::test]
     async fn amounts_that_the_first_account_cannot_have_are_wrong_settings() {

@@ -13,13 +13,13 @@ use inferstore_server::Connections;
 use tokio::sync::Semaphore;
 
 use crate::background::BackgroundTasks;
-use crate::clock::Clock;
-use crate::clock::elapsed;
+use crate::clock::{Clock, Moment, elapsed};
 use crate::config::Limits;
 use crate::database::Database;
 use crate::database::FIRST_ACCOUNT;
 use crate::metrics::{Metrics, number};
-use crate::{Error, totals};
+use crate::queue::ModelLoad;
+use crate::{Result, totals};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -68,28 +68,45 @@ async fn health(State(operations): State<Arc<Operations>>) -> (StatusCode, &'sta
     }
 }
 
+/// Responds with the metrics of the process, and with those of the database unless it cannot be read in time.
 async fn metrics(State(operations): State<Arc<Operations>>) -> Result<Response, StatusCode> {
-    let failed = |cause: Error| {
-        tracing::error!(%cause, "the metrics cannot be read");
-        StatusCode::INTERNAL_SERVER_ERROR
-    };
-    let depths = operations.database.depths().await.map_err(failed)?;
-    let oldest = operations.database.oldest_queued().await.map_err(failed)?;
     let now = operations.clock.now();
-    let loads = operations.database.model_loads(now.before(operations.lease)).await.map_err(failed)?;
-    operations.database.measure().await.map_err(failed)?;
-    let totals = totals::read(&*operations.database).await.map_err(failed)?;
-    let orphans = totals::read_orphans(&*operations.database).await.map_err(failed)?;
-    operations.metrics.set_totals(&totals, orphans);
-    for (status, tasks) in depths {
-        operations.metrics.set_tasks(status.word(), tasks);
-    }
-    operations.metrics.queue_age.set(number(elapsed(oldest.unwrap_or(now), now).as_secs()));
+    let read = read_database(&operations, now);
+    let loads = match tokio::time::timeout(operations.limits.health_timeout, read).await {
+        Ok(Ok(loads)) => Some(loads),
+        Ok(Err(cause)) => {
+            tracing::error!(%cause, "the metrics lack those of the database");
+            None
+        }
+        Err(_) => {
+            tracing::error!("the metrics lack those of the database: it does not respond in time");
+            None
+        }
+    };
     let in_progress = operations.limits.max_requests.saturating_sub(operations.requests.available_permits());
     operations.metrics.requests_in_progress.set(number(in_progress));
     operations.metrics.open_connections.set(number(operations.connections.count()));
-    let text = operations.metrics.encode(&loads, now).map_err(failed)?;
+    let text = operations.metrics.encode(loads.as_deref(), now).map_err(|cause| {
+        tracing::error!(%cause, "the metrics cannot be written");
+        StatusCode::INTERNAL_SERVER_ERROR
+    })?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
+}
+
+async fn read_database(operations: &Operations, now: Moment) -> Result<Vec<ModelLoad>> {
+    let Operations { database, metrics, .. } = operations;
+    database.measure().await?;
+    let depths = database.depths().await?;
+    let oldest = database.oldest_queued().await?;
+    let loads = database.model_loads(now.before(operations.lease)).await?;
+    let totals = totals::read(&**database).await?;
+    let orphans = totals::read_orphans(&**database).await?;
+    metrics.set_totals(&totals, orphans);
+    for (status, tasks) in depths {
+        metrics.set_tasks(status.word(), tasks);
+    }
+    metrics.queue_age.set(number(elapsed(oldest.unwrap_or(now), now).as_secs()));
+    Ok(loads)
 }
 
 #[cfg(test)]

@@ -375,6 +375,7 @@ pub(crate) trait Queue: Send + Sync {
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
     async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>>;
     async fn depths(&self) -> Result<Vec<(Status, u64)>>;
+    /// Returns the enqueue time of the oldest queued task that is of no paused model and no suspended account.
     async fn oldest_queued(&self) -> Result<Option<Moment>>;
 }
 

@@ -255,8 +255,9 @@ impl Calls<'_> {
             }
             Key::Revoke { key } => {
                 let key = key.map_or_else(|| self.session.read_secret("API key (it is not shown): "), Ok)?;
-                let body = json!({ "key": key });
-                self.change("POST", &["keys", "revoke"], Some(body), "the key is revoked", "").await
+                let data = self.call("POST", &["keys", "revoke"], Some(json!({ "key": key }))).await?;
+                let key = cell(&data["key"]);
+                done(self.session, &format!("the key {key} is revoked"), &data, &key)
             }
         }
     }

@@ -40,6 +40,22 @@ fn a_number_is_sent_as_a_string_where_there_are_samples() {
 }
 
 #[test]
+fn a_bound_is_named_in_plain_digits_however_the_model_spells_it() -> Result<(), serde_json::Error> {
+    for (bound, value, complaint) in [
+        (r#""max": 1e3"#, "1001", "x must be at most 1000"),
+        (r#""max": 1000.0"#, "1001", "x must be at most 1000"),
+        (r#""max": 0.50"#, "1", "x must be at most 0.5"),
+        (r#""min": -0.0"#, "-1", "x must be at least 0"),
+    ] {
+        let declared = format!(r#"{{"x": {{"type": "float", "position": 0, "num_config": {{{bound}}}}}}}"#);
+        let declared: Format = serde_json::from_str(&declared)?;
+        let inputs: Inputs = serde_json::from_str(&format!(r#"{{"x": {value}}}"#))?;
+        assert_eq!(check_inputs(&declared, &inputs).err().unwrap_or_default(), [complaint], "{bound}");
+    }
+    Ok(())
+}
+
+#[test]
 fn the_example_of_a_refused_number_is_one_that_the_model_takes() -> Result<(), serde_json::Error> {
     for (declared, example) in [
         (json!({ "type": "int", "samples": ["1"], "num_config": { "max": 3 } }), "1"),
@@ -49,6 +65,7 @@ fn the_example_of_a_refused_number_is_one_that_the_model_takes() -> Result<(), s
         (json!({ "type": "int", "num_config": { "min": 100, "max": 200 } }), "100"),
         (json!({ "type": "float", "samples": ["a"], "num_config": { "min": 0.75 } }), "0.75"),
         (json!({ "type": "float", "num_config": { "max": 1 } }), "0.5"),
+        (json!({ "type": "int", "num_config": { "min": 1000.0 } }), "1000"),
     ] {
         let mut inputs = declared.clone();
         inputs["position"] = json!(0);

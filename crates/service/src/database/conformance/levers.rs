@@ -2,6 +2,7 @@
 
 use super::queue::slot;
 use super::{Engine, Fixture, MODEL, RULES, model};
+use crate::accounts::AccountState;
 use crate::catalog::{Existing, ModelChange, ModelState};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
@@ -60,6 +61,30 @@ pub(crate) async fn a_requeued_task_goes_to_another_node_and_counts_no_attempt(e
     fixture.assert_books_are_right().await;
 }
 
+pub(crate) async fn a_requeue_is_no_lease_however_often_it_is_repeated(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let task = fixture.create_task(fixture.customer, 0, NOW).await;
+    let shown = async || {
+        let shown = database.any_task(&task).await.unwrap().unwrap().overview;
+        (shown.attempt, shown.node)
+    };
+    for leases in 1..=3 {
+        let lease = fixture.claim_one(NOW).await.unwrap();
+        assert_eq!((lease.attempt, lease.attempt - lease.releases), (leases, 1));
+        assert_eq!(shown().await, (leases, Some("node".to_owned())));
+        for _ in 0..3 {
+            assert_eq!(database.requeue_task(&task, NOW).await.unwrap(), TaskChange::Done);
+        }
+        assert_eq!(shown().await, (leases, None));
+        let (now, later) = (NOW, NOW.after(RULES.length));
+        assert!(!database.heartbeat("node", &task, lease.attempt, later, None).await.unwrap());
+        let late = Ending::Output("{}".to_owned());
+        assert!(!database.finish("node", &task, lease.attempt, &late, now).await.unwrap());
+    }
+    fixture.assert_books_are_right().await;
+}
+
 pub(crate) async fn tasks_of_a_paused_model_wait_and_those_of_others_run(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
@@ -85,6 +110,38 @@ pub(crate) async fn tasks_of_a_paused_model_wait_and_those_of_others_run(engine:
     fixture.set_model_state(MODEL, ModelState::Active).await;
     assert_eq!(claim().await, Some(waiting));
     assert_eq!(database.all_models(1, 0).await.unwrap()[0].state, ModelState::Active);
+}
+
+pub(crate) async fn the_queue_is_as_old_as_its_oldest_task_that_may_run(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
+    let late = fixture.account("late").await.id;
+    let other = NewTask { model: "other".to_owned(), ..fixture.task(Money::ZERO) };
+    let refuse = crate::queue::InsufficientBalance::Refuse;
+    fixture.create_task(fixture.customer, 0, Moment(1)).await;
+    database.create_task(&other, refuse, 10, Moment(2)).await.unwrap();
+    fixture.create_task(late, 0, Moment(3)).await;
+    let ages = async || {
+        let loads = database.model_loads(NOW).await.unwrap();
+        let of_models = loads.into_iter().map(|load| (load.model, load.queued, load.waits_since));
+        (database.oldest_queued().await.unwrap(), of_models.collect::<Vec<_>>())
+    };
+    let expected = |oldest: Option<i64>, echo: Option<i64>, other: Option<i64>| {
+        let of_models =
+            vec![(MODEL.to_owned(), 2, echo.map(Moment)), ("other".to_owned(), 1, other.map(Moment))];
+        (oldest.map(Moment), of_models)
+    };
+    assert_eq!(ages().await, expected(Some(1), Some(1), Some(2)));
+    fixture.set_model_state(MODEL, ModelState::Paused).await;
+    assert_eq!(ages().await, expected(Some(2), None, Some(2)));
+    fixture.set_model_state(MODEL, ModelState::Active).await;
+    assert!(database.set_state(fixture.customer, AccountState::Suspended, NOW).await.unwrap());
+    assert_eq!(ages().await, expected(Some(3), Some(3), None));
+    assert!(database.set_state(late, AccountState::Suspended, NOW).await.unwrap());
+    assert_eq!(ages().await, expected(None, None, None));
+    assert!(database.set_state(fixture.customer, AccountState::Active, NOW).await.unwrap());
+    assert_eq!(ages().await, expected(Some(1), Some(1), Some(2)));
 }
 
 pub(crate) async fn the_log_of_the_operator_is_listed_newest_first(engine: impl Engine) {

@@ -88,7 +88,9 @@ macro_rules! conformance {
                 a_limit_counts_the_tasks_of_its_key_and_day_that_cost_something;
             levers: an_operator_cancels_queued_tasks_and_fails_running_ones
                 a_requeued_task_goes_to_another_node_and_counts_no_attempt
+                a_requeue_is_no_lease_however_often_it_is_repeated
                 tasks_of_a_paused_model_wait_and_those_of_others_run
+                the_queue_is_as_old_as_its_oldest_task_that_may_run
                 the_log_of_the_operator_is_listed_newest_first;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_not_charged_twice_after_the_clock_was_set_back

@@ -109,7 +109,9 @@ impl Queue for PostgresDatabase {
         // Approximately the order of creation, exactly the order of the queue: one index lookup for each turn.
         let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
                         AND tasks.account = turns.account AND tasks.model = turns.model \
-                        ORDER BY sequence LIMIT 1)) FROM turns";
+                        ORDER BY sequence LIMIT 1)) FROM turns \
+             WHERE EXISTS (SELECT 1 FROM accounts WHERE id = turns.account AND state = 'active') \
+               AND NOT EXISTS (SELECT 1 FROM models WHERE id = turns.model AND state <> 'active')";
         read!(self, |db| one(db, select, &[], column))
     }
 

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::clock::Moment;
 use crate::database::records::{column, pair};
 use crate::database::{JOB_LEASE, QueueChange, Sharing};
-use crate::metrics::{DatabaseLoad, DatabaseMetrics};
+use crate::metrics::{ConnectionLoad, DatabaseMetrics};
 
 #[async_trait]
 impl Sharing for PostgresDatabase {
@@ -57,16 +57,15 @@ impl Sharing for PostgresDatabase {
 
     async fn measure(&self) -> Result<()> {
         let status = self.pool.status();
-        let locks = "SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - query_start)) * 1000, 0)::bigint \
-             FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let (lock_waiting, longest): (u64, i64) = read!(self, |db| one(db, locks, &[], pair))?;
-        self.metrics.set(&DatabaseLoad {
+        self.metrics.set_connections(&ConnectionLoad {
             busy: status.size.saturating_sub(status.available),
             idle: status.available,
             waiting: status.waiting,
-            lock_waiting,
-            lock_wait: Duration::from_millis(longest.try_into().unwrap_or_default()),
         });
+        let locks = "SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - query_start)) * 1000, 0)::bigint \
+             FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let (waiting, longest): (u64, i64) = read!(self, |db| one(db, locks, &[], pair))?;
+        self.metrics.set_locks(waiting, Duration::from_millis(longest.try_into().unwrap_or_default()));
         Ok(())
     }
 

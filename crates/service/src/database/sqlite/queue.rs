@@ -95,7 +95,9 @@ impl Queue for SqliteDatabase {
         // One index lookup for each account and model, however many tasks are queued.
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
-                                    AND model = turns.model AND account = turns.account)) FROM turns)";
+                                    AND model = turns.model AND account = turns.account)) FROM turns \
+                        WHERE (SELECT state FROM accounts WHERE id = turns.account) = 'active' \
+                          AND NOT EXISTS (SELECT 1 FROM models WHERE id = turns.model AND state <> 'active'))";
         self.first(select, &[], column).await
     }
 

@@ -324,10 +324,19 @@ impl Bucket {
         Error::new(self.doing(doing), cause.into())
     }
 
-    /// Returns the error for an unreachable store, without the request URL, which is a credential (redaction).
+    /// Returns the error for an unreachable store.
     fn lost(&self, doing: &str, cause: reqwest::Error) -> Error {
-        Error::unavailable(self.doing(doing), cause.without_url())
+        Error::unavailable(self.doing(doing), causes(cause))
     }
+}
+
+/// Returns an error of a request and the causes behind it, without the URL, which is a credential (redaction).
+pub(super) fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |cause| cause.source());
+    // A request inside the request would have a URL of its own.
+    let inner = chain.skip(1).filter(|cause| !cause.is::<reqwest::Error>());
+    inner.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 const fn is_busy(status: StatusCode) -> bool {
@@ -374,6 +383,24 @@ mod tests {
         let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
         let bucket = Bucket::with_read_timeout(config, Clock::default(), Duration::from_millis(300))?;
         bucket.put("blobs/a", size as u64, b"", || Body::from(vec![1; size])).await
+    }
+
+    #[tokio::test]
+    async fn a_lost_store_is_reported_with_its_cause_and_without_a_signature() -> Result<()> {
+        let failed = |cause| Error::new("listening", cause);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        drop(listener);
+        let config =
+            S3Config::new(&format!("s3://bucket?endpoint=http://{address}"), "the-key", "the-secret");
+        let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
+        let bucket = Bucket::new(config, Clock::default())?;
+        let lost = bucket.has("blobs/a").await.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(lost.contains("error sending request: ") && lost.contains("onnect"), "{lost}");
+        for hidden in ["X-Amz", "the-key", "the-secret", "blobs/a"] {
+            assert!(!lost.contains(hidden), "{hidden}: {lost}");
+        }
+        Ok(())
     }
 
     #[test]

@@ -220,9 +220,10 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
         (_, None) => !is_new,
     };
     if !belong_together && has_blobs(folder).map_err(failed)? {
-        let cause = "it holds the files of another database, and inferstore.db is new, empty or not that one; \
-                     put that database back (both inferstore.db and inferstore.db-wal), or move the folder \
-                     away to begin without files";
+        let cause = "it holds the files of another database, and the one in use is new, empty or not that one; \
+                     put that database back (both inferstore.db and inferstore.db-wal), or name it with \
+                     --database or INFERSTORE_DATABASE if it is in PostgreSQL, or move the folder away to \
+                     begin without files";
         return Err(Error::new(action(), cause));
     }
     // With a shared database, another process may own the folder; `shared_files` checks this.

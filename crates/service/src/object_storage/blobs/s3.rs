@@ -20,7 +20,7 @@ use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, causes};
 use super::{Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob};
 use crate::clock::{Clock, Moment};
 use crate::config::S3Config;
@@ -195,7 +195,7 @@ impl Blobs for S3 {
         let (copy, path) = copy.into_parts();
         let mut copy = File::from_std(copy);
         let mut chunks = stream::iter(response).flat_map(Response::bytes_stream);
-        let lost = |cause: reqwest::Error| Error::unavailable("exporting a blob", cause.without_url());
+        let lost = |cause: reqwest::Error| Error::unavailable("exporting a blob", causes(cause));
         while let Some(chunk) = chunks.try_next().await.map_err(lost)? {
             copy.write_all(&chunk).await.map_err(cannot_write)?;
         }

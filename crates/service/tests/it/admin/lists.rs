@@ -43,6 +43,8 @@ async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> Tes
     let wrong = bench.admin.call("POST", &["keys", "revoke"], revoke(&wrong)).await;
     assert!(wrong.is_err_and(|error| error.is_refused()), "another secret is another key");
     bench.admin.call("POST", &["keys", "revoke"], revoke(&format!("isk_{}", &id[..8]))).await?;
+    let again = bench.admin.call("POST", &["keys", "revoke"], revoke(id)).await;
+    assert!(again.is_err_and(|error| error.to_string().contains("one that was revoked stays revoked")));
     assert_eq!(Caller::new(&bench.service, &text)?.status("/api-key/balance").await?, 401);
     assert_eq!(bench.caller.status("/api-key/balance").await?, 200, "the other key is valid");
     let listed = bench.admin.call("GET", &["accounts", "demo", "keys"], None).await?;

@@ -4,6 +4,7 @@ mod backup;
 mod keys;
 mod levers;
 mod lists;
+mod log;
 mod money;
 #[cfg(unix)]
 mod socket;

@@ -114,6 +114,26 @@ async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> TestRe
 }
 
 #[tokio::test]
+async fn metrics_of_the_process_are_served_while_the_database_fails() -> TestResult {
+    let service = Service::start(config()).await?;
+    client()?.get(format!("{}/api-key/balance", service.base_url())).send().await?;
+    let of_database = ["inferstore_queue_age_seconds ", "inferstore_stored_bytes ", "inferstore_tasks{"];
+    let text = metrics(&service).await?;
+    assert!(of_database.iter().all(|name| text.contains(name)), "{text}");
+    assert_eq!(value(&text, "inferstore_database_up", &[]), Some(1.0));
+
+    let database = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
+    database.execute_batch("ALTER TABLE turns RENAME TO gone")?;
+    let text = metrics(&service).await?;
+    assert!(!of_database.iter().any(|name| text.contains(name)), "{text}");
+    assert_eq!(value(&text, "inferstore_database_up", &[]), Some(0.0));
+    let balance = value(&text, "inferstore_requests_total", &["/api-key/balance", "401"]);
+    assert_eq!((balance, text.ends_with("# EOF\n")), (Some(1.0), true));
+    database.execute_batch("ALTER TABLE gone RENAME TO turns")?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_journal_of_the_controls_keeps_the_beginning_of_long_requests() -> TestResult {
     let service = Service::start(config().with_controls()).await?;
     let long = "x".repeat(30_000);

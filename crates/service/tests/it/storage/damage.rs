@@ -54,6 +54,7 @@ async fn a_new_database_is_refused_beside_the_files_of_another() -> TestResult {
             let refused = Service::start(config.clone()).await;
             let message = refused.err().ok_or("the service starts")?.to_string();
             assert!(message.contains("objects") && message.contains("put that database back"), "{message}");
+            assert!(message.contains("--database or INFERSTORE_DATABASE"), "{message}");
             assert_eq!(files_below(&folder.path().join("objects/blobs")), blobs);
         }
     }
