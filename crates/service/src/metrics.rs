@@ -30,7 +30,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 
 pub(crate) struct Metrics {
     registry: Registry,
-    /// What is read from the database for each response.
+    /// Metrics that are read from the database for each response.
     of_database: Registry,
     database_up: Gauge,
     requests: Family<Labels<3>, Counter>,

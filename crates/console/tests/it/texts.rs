@@ -50,7 +50,7 @@ async fn the_words_of_each_page() {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC)?", "TIME"),
         (r"\d{4}-\d\d-\d\d", "DAY"),
         (r"127\.0\.0\.1:\d+", "HOST"),
-        (r"[0-9.]+ (ms|s|seconds?)\b", "DURATION"),
+        (r"(&lt; )?[0-9.]+ (ms|s|seconds?)\b", "DURATION"),
         // Two calls run side by side, and either fails first.
         (r"getModel(Versioning)? failed", "CALL failed"),
     ] {

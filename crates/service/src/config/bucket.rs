@@ -5,7 +5,6 @@ use std::fmt;
 
 use url::Url;
 
-use crate::http::response::beginning;
 use crate::{Error, Result};
 
 /// Default region of signatures. Most stores but Amazon's accept any.
@@ -78,7 +77,8 @@ impl S3Config {
         let bucket = bucket.ok_or_else(|| refused("it names no bucket".to_owned()))?.to_owned();
         if !is_bucket(&bucket) {
             let why = "the name of a bucket has 3 to 63 lower-case letters, digits, - and .";
-            return Err(refused(format!("{:?} is no bucket: {why}", beginning(&bucket))));
+            let bucket: String = bucket.chars().take(100).collect();
+            return Err(refused(format!("{bucket:?} is no bucket: {why}")));
         }
         let prefix = prefix(parsed.path()).ok_or_else(|| {
             refused("its prefix has characters other than letters, digits, -, _, . and /".to_owned())
