@@ -284,7 +284,7 @@ impl Delivery {
         let is_several = self.declared.len() > 1;
         let paths =
             self.declared.iter().map(|output| destination.path("", is_several, names, output, session));
-        paths.filter(|path| std::fs::symlink_metadata(path).is_ok()).map(|path| absolute(&path)).collect()
+        paths.filter(|path| path.exists()).map(|path| absolute(&path)).collect()
     }
 
     /// Returns true when the outputs themselves are written to standard output.

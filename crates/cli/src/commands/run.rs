@@ -263,6 +263,11 @@ pub(crate) async fn again(
         }
         let rows = plan.options.rows.as_deref();
         plan.entries = entries::all(collected, &sweeps, rows, version, &mut session)?;
+        if let [only] = &mut plan.entries[..]
+            && only.label.is_empty()
+        {
+            only.label.clone_from(&plan.model);
+        }
         return batch::execute(plan, &session).await;
     }
     let Collected { mut inputs, mut files, loose, given, .. } = collected;

@@ -77,6 +77,31 @@ fn an_output_that_exists_is_an_error_before_payment() {
     assert!(std::fs::read(folder.join("out/p000.png")).is_ok_and(|content| content == b"mine"));
 }
 
+#[cfg(unix)]
+#[test]
+fn an_input_that_is_away_or_a_pipe_is_not_taken_for_the_former_one() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    pictures(folder, 2);
+    let run = "run haze-removal p000.png p001.png -o out/";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    std::fs::rename(folder.join("p000.png"), folder.join("away.png")).expect("it can be renamed");
+    let ended = local.cli.call(run);
+    assert!(ended.code != exit::DONE && ended.stdout.contains("1 of 2 succeeded"), "{ended}");
+    // A link that leads nowhere yet is a path to write to.
+    std::os::unix::fs::symlink("target.png", folder.join("link.png")).expect("it can be made");
+    assert_eq!(local.cli.call("run haze-removal p001.png -o link.png").code, exit::DONE);
+    assert!(folder.join("target.png").is_file());
+    let pipe = folder.join("pipe.png");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let content = std::fs::read(folder.join("away.png")).expect("it is there");
+    let writer = std::thread::spawn(move || std::fs::write(pipe, content));
+    let ended = local.cli.call("run haze-removal pipe.png -o out/");
+    let is_read = writer.is_finished();
+    assert!(is_read || ended.code != exit::DONE, "{ended}");
+}
+
 #[test]
 fn one_file_into_a_folder_is_paid_once() {
     let local = Local::start();
@@ -106,6 +131,9 @@ fn a_budget_counts_files_that_are_named_and_folders_of_templates() {
     }
     let ended = local.cli.call("task rerun @last -o c/ --budget 0.01");
     assert_eq!((ended.code, tasks(&local)), (exit::INPUT, 3), "{ended}");
+    let ended = local.cli.call("task rerun @last -o d/ --budget 0.01");
+    let names = outputs(&local.cli.folder.path().join("d"));
+    assert!(ended.code == exit::DONE && !names[0].starts_with('-'), "{names:?} {ended}");
 }
 
 #[test]

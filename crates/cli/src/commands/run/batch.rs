@@ -22,7 +22,7 @@ use tokio::task::spawn_blocking;
 
 use self::interrupt::WaitingItem;
 use self::quote::Quote;
-use super::contents::{Contents, files, path_of};
+use super::contents::{Contents, files, regular_file};
 use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, hash_of, key};
 use super::summary::{self, FileOutcome, Status};
@@ -207,7 +207,8 @@ impl Plan {
     }
 
     fn names(&self, entry: &Entry) -> TemplateVariables {
-        TemplateVariables { input: Some(entry.name.clone()), model: Some(self.model.clone()) }
+        let input = Some(entry.name.clone()).filter(|name| !name.is_empty());
+        TemplateVariables { input, model: Some(self.model.clone()) }
     }
 
     /// The keys of the entries in the journal.
@@ -411,7 +412,7 @@ impl<'a> Batch<'a> {
     async fn record_contents(&self, key: &str) -> Result {
         for file in files(key) {
             let name = file.to_string();
-            if let Some(path) = path_of(&file).map(Path::to_owned)
+            if let Some(path) = regular_file(&file).map(Path::to_owned)
                 && self.items.content(&name).is_none()
                 && let Ok(Ok(hash)) = spawn_blocking(move || md5_of(&path)).await
             {

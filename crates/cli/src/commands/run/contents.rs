@@ -32,30 +32,31 @@ impl Contents {
     }
 
     fn hash(&mut self, file: &Value) -> Option<String> {
-        self.0.entry(file.to_string()).or_insert_with(|| md5_of(path_of(file)?).ok()).clone()
+        self.0.entry(file.to_string()).or_insert_with(|| md5_of(regular_file(file)?).ok()).clone()
     }
 }
 
-/// The identities of the files of a key, apart from URLs.
+/// The identities of the files of a key, and of its URLs.
 pub(super) fn files(key: &str) -> Vec<Value> {
     let Ok(Value::Array(parts)) = serde_json::from_str(key) else { return Vec::new() };
     let [_, _, Value::Object(others), file] = &parts[..] else { return Vec::new() };
     others.values().chain([file]).filter(|file| path_of(file).is_some()).cloned().collect()
 }
 
-/// The path of a file, if it could be read when its identity was made.
-pub(super) fn path_of(file: &Value) -> Option<&Path> {
-    match file.as_array()?.as_slice() {
-        [Value::String(path), Value::Number(_), _] => Some(Path::new(path)),
-        _ => None,
-    }
+fn path_of(file: &Value) -> Option<&Value> {
+    file.as_array().filter(|file| file.len() == 3)?.first()
+}
+
+/// The path of a file that can be read more than once: a pipe cannot.
+pub(super) fn regular_file(file: &Value) -> Option<&Path> {
+    path_of(file)?.as_str().map(Path::new).filter(|path| path.is_file())
 }
 
 /// A key with the paths of its files, and without their sizes and times.
 pub(super) fn without_content(key: &str) -> String {
     fn reduce(value: &mut Value) {
-        if let Some(path) = value.as_array().filter(|file| file.len() == 3).map(|file| file[0].clone()) {
-            *value = path;
+        if let Some(path) = path_of(value) {
+            *value = path.clone();
         }
     }
     let Ok(Value::Array(mut parts)) = serde_json::from_str(key) else { return key.to_owned() };
