@@ -299,6 +299,16 @@ def test_an_error_can_be_copied_and_pickled() -> None:
             assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))
 
 
+def test_a_response_that_cannot_be_decompressed_is_no_response() -> None:
+    with scripted(lambda _: (200, {"content-encoding": "gzip"}, b"no gzip")) as url:
+        with Client(f"{url}/api/v1", "k") as client:
+            with pytest.raises(inferstore.TransportError, match="got no response") as failed:
+                client.balance()
+            assert failed.value.in_doubt
+            with pytest.raises(inferstore.FileError, match="gave no response"):
+                client.download_bytes(f"{url}/a.png", deadline=1)
+
+
 def test_nothing_listens_there() -> None:
     with Client("http://127.0.0.1:9/api/v1", "k") as client:
         with pytest.raises(inferstore.TransportError) as failed:

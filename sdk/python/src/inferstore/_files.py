@@ -194,7 +194,7 @@ async def transfer(
         response = await api._exchange(request, receiver, TRANSFER_TIMEOUT)
     except TooLarge:
         raise FileError(label, f"the content has more than {receiver.max_size} bytes") from None
-    except httpx.TransportError as error:
+    except httpx.RequestError as error:
         problem = f"object storage gave no response: {redactor.reason(error)}"
         raise FileError(label, problem, is_retryable=api._left > 0) from None
     status = response.status_code

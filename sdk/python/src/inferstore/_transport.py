@@ -67,7 +67,7 @@ class Receiver:
         self.size += len(chunk)
         if monotonic() > self.until:
             raise httpx.ReadTimeout(LATE)
-        if self.size <= self.max_size:
+        if self.size <= (self.max_size if response.is_success else MAX_RESPONSE):
             (self.write if self.write and response.is_success else self.body.extend)(chunk)
         elif response.is_success:
             raise TooLarge
@@ -287,7 +287,7 @@ class Api(AsyncOperations):
         except TooLarge:
             problem = f"{name}: the response is larger than {MAX_RESPONSE} bytes"
             raise errors.DecodeError(problem, CHECK_BASE_URL, is_too_large=True, in_doubt=True, **known) from None
-        except httpx.TransportError as cause:
+        except httpx.RequestError as cause:
             unsent = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
             problem = f"{name} got no response: {core.redactor.reason(cause)}"
             raise errors.TransportError(problem, check, in_doubt=not unsent, **known) from None
