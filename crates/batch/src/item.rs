@@ -104,7 +104,10 @@ impl Batch {
 
     /// Returns the recorded hash of the content of a file.
     pub fn content(&self, file: &str) -> Option<String> {
-        self.journal.lock().content(file).map(str::to_owned)
+        match self.journal.lock().step(file)? {
+            Step::Content(hash) => Some(hash.clone()),
+            _ => None,
+        }
     }
 
     /// Returns the item with this key. The key identifies the item at the next start, such as the path of a

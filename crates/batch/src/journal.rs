@@ -339,14 +339,6 @@ impl Journal {
         self.steps.values().filter_map(Step::task)
     }
 
-    /// Returns the recorded hash of the content of a file.
-    pub fn content(&self, file: &str) -> Option<&str> {
-        match self.step(file)? {
-            Step::Content(hash) => Some(hash),
-            _ => None,
-        }
-    }
-
     /// Writes a step and syncs the file. The hash of a content is synced with the next step: it can be computed again.
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
         let earlier = self.steps.get(key);

@@ -269,8 +269,14 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Returns the outputs whose paths are known before the run and taken, unless they may be replaced.
-    pub(crate) fn taken(&self, names: &TemplateVariables, session: &Session) -> Vec<PathBuf> {
+    /// Fails if the path of an output is known before the run and taken, unless the file there may be replaced: by
+    /// `--overwrite`, or as one of these.
+    pub(crate) fn check_free(
+        &self,
+        names: &TemplateVariables,
+        replaced: &[PathBuf],
+        session: &Session,
+    ) -> Result {
         let is_known = match &self.destination {
             _ if self.overwrite => false,
             Some(Destination::File(path)) => !is_special(path),
@@ -280,11 +286,16 @@ impl Delivery {
             }
             _ => false,
         };
-        let Some(destination) = self.destination.as_ref().filter(|_| is_known) else { return Vec::new() };
+        let Some(destination) = self.destination.as_ref().filter(|_| is_known) else { return Ok(()) };
         let is_several = self.declared.len() > 1;
-        let paths =
-            self.declared.iter().map(|output| destination.path("", is_several, names, output, session));
-        paths.filter(|path| path.exists()).map(|path| absolute(&path)).collect()
+        let mut paths = self
+            .declared
+            .iter()
+            .map(|output| absolute(&destination.path("", is_several, names, output, session)));
+        match paths.find(|path| path.exists() && !replaced.contains(path)) {
+            Some(taken) => Err(exists(&relative_path(&taken, session).display().to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Returns true when the outputs themselves are written to standard output.

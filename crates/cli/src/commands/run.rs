@@ -24,9 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::models;
 use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_inputs, with_paths};
-use super::outputs::{
-    Delivery, OutputArguments, TemplateVariables, check_folder, exists, make_folder, relative_path,
-};
+use super::outputs::{Delivery, OutputArguments, TemplateVariables, check_folder, make_folder};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -283,9 +281,7 @@ pub(crate) async fn again(
         return Err(Failure::new(exit::INPUT, "the model wants inputs; no task was created")
             .with_hint("give them as name=value, or name=@path for a file"));
     }
-    if let Some(taken) = run.delivery.taken(&run.names, &session).first() {
-        return Err(exists(&relative_path(taken, &session).display().to_string()));
-    }
+    run.delivery.check_free(&run.names, &[], &session)?;
     if run.options.dry_run {
         return run.dry().await;
     }

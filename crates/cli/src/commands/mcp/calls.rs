@@ -176,8 +176,7 @@ impl<'a> Server<'a> {
             checks_all: false,
         };
         let mut entries = vec![entry];
-        let is_item = |key: &str| self.items.item(key).step().is_some();
-        plan.recognize(&mut entries, &self.known.lock(), is_item, |file| self.items.content(file));
+        plan.recognize(&mut entries, &self.known.lock(), |key| self.items.item(key).step());
         plan.entries = entries;
         let key = plan.keys().concat();
         let lock = Arc::clone(self.locks.lock().await.entry(key.clone()).or_default());

@@ -27,7 +27,7 @@ use super::entries::Entry;
 use super::journal::{Earlier, KnownKeys, NAME, hash_of, key};
 use super::summary::{self, FileOutcome, Status};
 use super::{RunOptions, configured, limited, warn_if_offline};
-use crate::commands::outputs::{Delivery, TemplateVariables, exists, relative_path};
+use crate::commands::outputs::{Delivery, TemplateVariables, relative_path};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -101,8 +101,7 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     let journal = if path.exists() { Some(Journal::open(&path)?) } else { None };
     if let Some(journal) = &journal {
         let mut entries = std::mem::take(&mut plan.entries);
-        let recorded = |file: &str| journal.content(file).map(str::to_owned);
-        plan.recognize(&mut entries, &KnownKeys::of(journal), |key| journal.step(key).is_some(), recorded);
+        plan.recognize(&mut entries, &KnownKeys::of(journal), |key| journal.step(key).cloned());
         plan.entries = entries;
     }
     let quote = plan.quote(journal.as_ref()).await?;
@@ -221,14 +220,13 @@ impl Plan {
         &self,
         entries: &mut [Entry],
         known: &KnownKeys,
-        is_item: impl Fn(&str) -> bool,
-        recorded: impl Fn(&str) -> Option<String>,
+        step: impl Fn(&str) -> Option<Step>,
     ) {
         let mut contents = Contents::default();
         for entry in entries {
             let key = self.key(entry);
-            if !is_item(&key) {
-                entry.item = contents.same_item(&key, known, &recorded);
+            if step(&key).is_none() {
+                entry.item = contents.same_item(&key, known, &step);
             }
         }
     }
@@ -362,12 +360,8 @@ impl<'a> Batch<'a> {
                 }
                 ended.status = Status::Failed;
                 let (_, outdated) = self.outdated(&key);
-                let taken = self.plan.delivery.taken(&self.plan.names(entry), self.session);
-                if let Some(taken) = taken.iter().find(|path| !outdated.contains(path)) {
-                    return Err(
-                        exists(&relative_path(taken, self.session).display().to_string()).about(&file)
-                    );
-                }
+                let free = self.plan.delivery.check_free(&self.plan.names(entry), &outdated, self.session);
+                free.map_err(|failure| failure.about(&file))?;
                 self.progress.lock().state(&file, "preparing");
                 self.record_contents(&key).await?;
                 let prepare = || self.plan.run(entry).prepare();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use inferstore_batch::Step;
 use serde_json::{Value, json};
 
 use super::journal::KnownKeys;
@@ -14,17 +15,20 @@ use crate::values::md5_of;
 pub(in crate::commands) struct Contents(HashMap<String, Option<String>>);
 
 impl Contents {
-    /// Returns a known key with the same inputs, and with files of the same contents at the same paths. `recorded` returns
-    /// the hash of the content of a file, by its identity.
+    /// Returns a known key with the same inputs, and with files of the same contents at the same paths. `step` returns the
+    /// step of the journal for the identity of a file: the hash of its content.
     pub(in crate::commands) fn same_item(
         &mut self,
         key: &str,
         known: &KnownKeys,
-        recorded: impl Fn(&str) -> Option<String>,
+        step: impl Fn(&str) -> Option<Step>,
     ) -> Option<String> {
         let own = files(key);
         let mut is_same = |(own, earlier): (&Value, &Value)| {
-            let recorded = recorded(&earlier.to_string());
+            let recorded = match step(&earlier.to_string()) {
+                Some(Step::Content(hash)) => Some(hash),
+                _ => None,
+            };
             own == earlier || (recorded.is_some() && recorded == self.hash(own))
         };
         let mut known = known.outdated_by(key);

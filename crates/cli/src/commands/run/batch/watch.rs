@@ -140,8 +140,7 @@ impl Batch<'_> {
         };
         entries.retain(|entry| !is_latest(entry, &self.plan.key(entry)));
         let keys: Vec<String> = entries.iter().map(|entry| self.plan.key(entry)).collect();
-        let is_item = |key: &str| self.items.item(key).step().is_some();
-        self.plan.recognize(&mut entries, &self.known.lock(), is_item, |file| self.items.content(file));
+        self.plan.recognize(&mut entries, &self.known.lock(), |key| self.items.item(key).step());
         let mut keys = keys.into_iter();
         entries.retain(|entry| {
             let (key, item) = (keys.next().unwrap_or_default(), self.plan.key(entry));
