@@ -11,7 +11,7 @@ use serde_json::value::to_raw_value;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
-use crate::journal::stamp;
+use crate::step::stamp;
 use crate::{Journal, JournalError, Step};
 
 /// Longest time for which [`within_limits`] retries.

@@ -5,8 +5,10 @@
 mod history;
 mod item;
 mod journal;
+mod step;
 mod wait_all;
 
 pub use item::{Batch, Error, Item, limit_pause, within_limits};
-pub use journal::{Journal, JournalError, JournalErrorKind, Step};
+pub use journal::{Journal, JournalError, JournalErrorKind};
+pub use step::Step;
 pub use wait_all::{WaitAll, wait_all};
