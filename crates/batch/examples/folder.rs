@@ -44,7 +44,7 @@ pub(crate) async fn run(client: &Client, pictures: &Path, outputs: &Path) -> Res
 
 async fn dehaze(client: &Client, batch: &Batch, picture: PathBuf, outputs: &Path) -> Result<Decimal> {
     let item = batch.item(picture.to_string_lossy());
-    if let Some(Step::Done { cost, .. }) = item.step() {
+    if let Some(Step::Done { cost, .. }) = item.step()? {
         return Ok(cost.parse()?);
     }
     let inputs = || Inputs::new().file("input_image", picture.as_path());

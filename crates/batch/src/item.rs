@@ -12,7 +12,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
 use crate::step::stamp;
-use crate::{Journal, JournalError, Step};
+use crate::{ItemId, Journal, JournalError, Step};
 
 /// Longest time for which [`within_limits`] retries.
 const LIMIT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -58,10 +58,23 @@ pub struct Batch {
 impl Batch {
     /// Creates a batch from a journal. Claims the tasks of the journal, so that no other item adopts one of
     /// them.
-    pub fn new(client: &Client, journal: Journal) -> Self {
-        client.tasks().claim(journal.tasks());
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read.
+    pub fn new(client: &Client, journal: Journal) -> Result<Self, JournalError> {
+        for item in journal.items() {
+            let (_, _, step) = item?;
+            client.tasks().claim(step.task());
+        }
         let journal = Arc::new(Mutex::new(journal));
-        Self { client: client.clone(), journal, locks: Arc::default(), deletes_inputs: false, budget: None }
+        Ok(Self {
+            client: client.clone(),
+            journal,
+            locks: Arc::default(),
+            deletes_inputs: false,
+            budget: None,
+        })
     }
 
     /// Opens the journal at this path, or creates it.
@@ -70,7 +83,7 @@ impl Batch {
     ///
     /// Errors of [`Journal::open`].
     pub fn open(client: &Client, journal: impl AsRef<Path>) -> Result<Self, JournalError> {
-        Ok(Self::new(client, Journal::open(journal)?))
+        Self::new(client, Journal::open(journal)?)
     }
 
     /// Records with the end of each item that its uploaded inputs are to be deleted; [`Item::delete_inputs`]
@@ -99,15 +112,25 @@ impl Batch {
     ///
     /// The hash cannot be recorded.
     pub fn record_content(&self, file: &str, hash: impl Into<String>) -> Result<(), JournalError> {
-        self.journal.lock().write(file, Step::Content(hash.into()))
+        self.journal.lock().write(file, &Step::Content(hash.into()))
     }
 
-    /// Returns the recorded hash of the content of a file.
-    pub fn content(&self, file: &str) -> Option<String> {
-        match self.journal.lock().step(file)? {
-            Step::Content(hash) => Some(hash.clone()),
-            _ => None,
-        }
+    /// Returns the identifier of the item with this key, also before its first step.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read.
+    pub fn id(&self, key: &str) -> Result<ItemId, JournalError> {
+        self.journal.lock().id(key)
+    }
+
+    /// Returns the key and the last step of the item with this identifier. `None`: it has no step.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read.
+    pub fn read(&self, id: ItemId) -> Result<Option<(String, Step)>, JournalError> {
+        self.journal.lock().item(id)
     }
 
     /// Returns the item with this key. The key identifies the item at the next start, such as the path of a
@@ -127,8 +150,16 @@ pub struct Item {
 
 impl Item {
     /// Returns the last step of the item, ignoring the pending deletion of inputs.
-    pub fn step(&self) -> Option<Step> {
-        self.batch.journal.lock().step(&self.key).map(Step::last).cloned()
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read.
+    pub fn step(&self) -> Result<Option<Step>, JournalError> {
+        Ok(self.recorded()?.map(Step::into_last))
+    }
+
+    fn recorded(&self) -> Result<Option<Step>, JournalError> {
+        self.batch.journal.lock().step(&self.key)
     }
 
     /// Returns the task of the item: the one in the journal, or a new task for the run that `prepare`
@@ -177,13 +208,13 @@ impl Item {
     ///
     /// The task cannot be read for another reason, or the step cannot be recorded.
     pub async fn resume(&self) -> Result<Option<Step>, Error> {
-        let step = self.step();
+        let step = self.step()?;
         let Some(Step::Gone { task, uploaded, max_cost }) = step else { return Ok(step) };
         match self.batch.client.task(&task).get().await {
             Ok(_) => Ok(Some(Step::Started { task, uploaded, model: None, max_cost })),
             Err(error) if error.is_gone() => {
                 self.failed("the service does not know its task")?;
-                Ok(self.step())
+                Ok(self.step()?)
             }
             Err(error) => Err(error.into()),
         }
@@ -199,13 +230,13 @@ impl Item {
         let mut journal = self.batch.journal.lock();
         if let Some(budget) = &self.batch.budget {
             let cost = run.max_cost.as_ref().ok_or(Error::Unlimited)?;
-            let committed = journal.committed_by_others(&self.key, cost);
+            let committed = journal.committed_by_others(&self.key, cost)?;
             if &(&committed + cost) > budget {
                 let (budget, cost) = (budget.clone(), cost.clone());
                 return Err(Error::Budget { budget, committed, cost });
             }
         }
-        Ok(journal.write(&self.key, Step::Prepared(run.clone()))?)
+        Ok(journal.write(&self.key, &Step::Prepared(run.clone()))?)
     }
 
     /// Deletes the uploaded inputs of a run that could not be recorded. Inputs that cannot be deleted stay
@@ -223,7 +254,7 @@ impl Item {
     ///
     /// The step cannot be recorded.
     pub fn outdated(&self) -> Result<(), JournalError> {
-        match self.step() {
+        match self.step()? {
             Some(Step::Done { task, cost, .. }) => {
                 let cost = cost.parse().ok();
                 self.write(Step::Saving { task, uploaded: Vec::new(), outputs: Vec::new(), cost })
@@ -240,9 +271,8 @@ impl Item {
     pub fn started(&self, task: inferstore::Result<Task>) -> Result<Task, Error> {
         match task {
             Ok(task) => {
-                let uploaded = self.uploaded();
+                let (uploaded, max_cost) = self.before()?;
                 let model = task.model().cloned();
-                let max_cost = self.max_cost();
                 self.write(Step::Started { task: task.id().clone(), uploaded, model, max_cost })?;
                 Ok(task)
             }
@@ -271,8 +301,8 @@ impl Item {
         match error.task_id() {
             _ if has_ended => self.failed(error.to_string())?,
             Some(task) if error.is_gone() => {
-                let max_cost = self.max_cost();
-                self.write(Step::Gone { task: task.clone(), uploaded: self.uploaded(), max_cost })?;
+                let (uploaded, max_cost) = self.before()?;
+                self.write(Step::Gone { task: task.clone(), uploaded, max_cost })?;
             }
             _ => {}
         }
@@ -287,7 +317,8 @@ impl Item {
     /// The step cannot be recorded.
     pub fn saving(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = Some(outcome.cost.clone().unwrap_or_default());
-        self.write(Step::Saving { task: outcome.task.clone(), uploaded: self.uploaded(), outputs, cost })
+        let (uploaded, _) = self.before()?;
+        self.write(Step::Saving { task: outcome.task.clone(), uploaded, outputs, cost })
     }
 
     /// Records the paths of the saved outputs.
@@ -316,8 +347,8 @@ impl Item {
     /// Returns the URLs that could not be deleted; the next start retries, except for files that the service
     /// does not know.
     pub async fn delete_inputs(&self) -> Vec<(String, inferstore::Error)> {
-        let step = self.batch.journal.lock().step(&self.key).cloned();
-        let Some(Step::Deleting { uploaded, then }) = step else { return Vec::new() };
+        // The next start deletes what a journal that cannot be read names.
+        let Ok(Some(Step::Deleting { uploaded, then })) = self.recorded() else { return Vec::new() };
         let mut left = Vec::new();
         for url in uploaded {
             if let Err(error) = self.batch.client.delete_file(&url).await {
@@ -332,21 +363,19 @@ impl Item {
         left
     }
 
-    fn max_cost(&self) -> Option<Decimal> {
-        self.step().and_then(|step| step.max_cost())
-    }
-
-    fn uploaded(&self) -> Vec<String> {
-        self.step().map(|step| step.uploaded().to_vec()).unwrap_or_default()
+    /// Returns the stored inputs of the item so far, and the maximum cost of its task.
+    fn before(&self) -> Result<(Vec<String>, Option<Decimal>), JournalError> {
+        let step = self.step()?;
+        Ok(step.map(|step| (step.uploaded().to_vec(), step.max_cost())).unwrap_or_default())
     }
 
     fn write(&self, step: Step) -> Result<(), JournalError> {
-        self.batch.journal.lock().write(&self.key, step)
+        self.batch.journal.lock().write(&self.key, &step)
     }
 
     /// Records the last step, after the pending deletion of the inputs.
     fn end(&self, step: Step) -> Result<(), JournalError> {
-        let uploaded = self.uploaded();
+        let (uploaded, _) = self.before()?;
         if !self.batch.deletes_inputs || uploaded.is_empty() {
             return self.write(step);
         }

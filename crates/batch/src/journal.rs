@@ -1,33 +1,121 @@
 //! Write-ahead journal of a batch: one line of JSON for each step of an item, so that a second start
 //! continues.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Write};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
-use inferstore::types::TaskId;
 use inferstore::{Decimal, json_problem};
+use parking_lot::Mutex;
 
 use crate::Step;
 
 /// Beginning of each line: an array, and the key in it.
 const LINE_START: &[u8] = b"[\"";
 
-/// Last step of each item, and the file of all steps.
+/// File of all steps, and where the last step of each item is in it. The steps themselves stay on the disk: a batch may
+/// have very many items.
 #[derive(Debug)]
 pub struct Journal {
-    steps: BTreeMap<String, Step>,
-    file: File,
+    lines: Lines,
+    index: Index,
+    /// Length of all complete lines, in bytes.
+    length: u64,
+    /// Reason why the journal rejects further writes.
+    broken: Option<String>,
+}
+
+/// Identifier of an item, as long as its journal is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemId(u64);
+
+/// Lines of the file.
+#[derive(Debug)]
+struct Lines {
+    file: Mutex<File>,
     path: PathBuf,
     /// Folder of the journal. Outputs in it are written relative to it, and are found when it was moved.
     folder: PathBuf,
-    /// Length of all complete lines, in bytes.
-    length: u64,
+}
+
+/// Place of a line in the file, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u64,
+    length: usize,
+}
+
+/// Reader of the file from a position, whatever else is read from it meanwhile.
+struct ReadFrom<'a> {
+    file: &'a Mutex<File>,
+    position: u64,
+}
+
+impl Read for ReadFrom<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut file = self.file.lock();
+        file.seek(SeekFrom::Start(self.position))?;
+        let count = file.read(buffer)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Lines {
+    fn from(&self, position: u64) -> ReadFrom<'_> {
+        ReadFrom { file: &self.file, position }
+    }
+
+    fn read(&self, place: Place) -> Result<(String, Step), JournalError> {
+        let mut line = vec![0; place.length];
+        let read = self.from(place.start).read_exact(&mut line);
+        let parsed = read.and_then(|()| self.parse(&line).map_err(io::Error::from));
+        parsed.map_err(|error| self.unreadable(error))
+    }
+
+    /// Returns the key and the step of a line.
+    fn parse(&self, line: &[u8]) -> serde_json::Result<(String, Step)> {
+        let (key, mut step): (String, Step) = serde_json::from_slice(line.trim_ascii_end())?;
+        step.outputs_mut().iter_mut().for_each(|path| *path = self.folder.join(&*path));
+        Ok((key, step))
+    }
+
+    fn unreadable(&self, error: io::Error) -> JournalError {
+        JournalError::unusable(JournalErrorKind::Unreadable, &self.path, error)
+    }
+}
+
+/// Places of the last steps, and the sum of their costs.
+#[derive(Debug, Default)]
+struct Index {
+    places: HashMap<ItemId, Place>,
+    hasher: RandomState,
     ledger: Ledger,
-    /// Reason why the journal rejects further writes.
-    broken: Option<String>,
+}
+
+impl Index {
+    /// Finds an item by its key. Where two keys have the same hash, the second one is found at the next hash.
+    fn find(&self, key: &str, lines: &Lines) -> Result<(ItemId, Option<Step>), JournalError> {
+        let mut id = ItemId(self.hasher.hash_one(key));
+        while let Some(place) = self.places.get(&id) {
+            let (found, step) = lines.read(*place)?;
+            if found == key {
+                return Ok((id, Some(step)));
+            }
+            id = ItemId(self.hasher.hash_one((id, key)));
+        }
+        Ok((id, None))
+    }
+
+    /// Replaces the last step of an item.
+    fn set(&mut self, id: ItemId, earlier: Option<&Step>, step: &Step, place: Place) {
+        self.ledger.add(step);
+        self.ledger.remove(earlier);
+        self.places.insert(id, place);
+    }
 }
 
 /// Running total of the costs of the items.
@@ -124,111 +212,132 @@ impl Journal {
         }
         let folder = std::path::absolute(&path).map_err(unreadable)?;
         let folder = folder.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut steps: BTreeMap<String, Step> = BTreeMap::new();
-        let mut reader = BufReader::new(&file);
+        let lines = Lines { file: Mutex::new(file), path, folder };
+        let mut index = Index::default();
+        let mut reader = BufReader::new(lines.from(0));
         let (mut length, mut line) = (0, Vec::new());
         for number in 1.. {
             line.clear();
-            reader.read_until(b'\n', &mut line).map_err(unreadable)?;
-            let Some(text) = line.strip_suffix(b"\n") else {
+            reader.read_until(b'\n', &mut line).map_err(|error| lines.unreadable(error))?;
+            let malformed = |cause: String| {
+                let cause = format!("line {number}{cause}");
+                JournalError::unusable(JournalErrorKind::Malformed, &lines.path, cause)
+            };
+            if !line.ends_with(b"\n") {
                 // A kill may cut the last line short, even inside a character.
                 if !line.starts_with(LINE_START) && !LINE_START.starts_with(&line) {
-                    let cause = format!("line {number} is no step of an item");
-                    return Err(JournalError::unusable(JournalErrorKind::Malformed, &path, cause));
+                    return Err(malformed(" is no step of an item".to_owned()));
                 }
                 break;
-            };
-            let (key, mut step): (String, Step) =
-                serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-                    let cause = format!("line {number}, column {}: {}", error.column(), json_problem(&error));
-                    JournalError::unusable(JournalErrorKind::Malformed, &path, cause)
-                })?;
-            step.outputs_mut().iter_mut().for_each(|path| *path = folder.join(&*path));
-            steps.insert(key, step);
+            }
+            let (key, step) = lines.parse(&line).map_err(|error| {
+                malformed(format!(", column {}: {}", error.column(), json_problem(&error)))
+            })?;
+            let (id, earlier) = index.find(&key, &lines)?;
+            index.set(id, earlier.as_ref(), &step, Place { start: length, length: line.len() });
             length += line.len() as u64;
         }
-        file.set_len(length).map_err(unreadable)?;
-        let mut ledger = Ledger::default();
-        steps.values().for_each(|step| ledger.add(step));
-        Ok(Self { steps, file, path, folder, length, ledger, broken: None })
+        drop(reader);
+        lines.file.lock().set_len(length).map_err(|error| lines.unreadable(error))?;
+        Ok(Self { lines, index, length, broken: None })
     }
 
     /// Returns the last step of the item.
-    pub fn step(&self, key: &str) -> Option<&Step> {
-        self.steps.get(key)
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn step(&self, key: &str) -> Result<Option<Step>, JournalError> {
+        Ok(self.index.find(key, &self.lines)?.1)
     }
 
-    /// Returns the items with their last steps.
-    pub fn items(&self) -> impl Iterator<Item = (&str, &Step)> {
-        self.steps.iter().map(|(key, step)| (key.as_str(), step))
+    /// Returns the identifier of the item, also before its first step.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn id(&self, key: &str) -> Result<ItemId, JournalError> {
+        Ok(self.index.find(key, &self.lines)?.0)
+    }
+
+    /// Returns the key and the last step of the item. `None`: it has no step.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn item(&self, id: ItemId) -> Result<Option<(String, Step)>, JournalError> {
+        self.index.places.get(&id).map(|place| self.lines.read(*place)).transpose()
+    }
+
+    /// Reads the items with their last steps, in the order in which these were written.
+    pub fn items(&self) -> impl Iterator<Item = Result<(ItemId, String, Step), JournalError>> {
+        let mut places: Vec<(ItemId, Place)> =
+            self.index.places.iter().map(|(id, place)| (*id, *place)).collect();
+        places.sort_unstable_by_key(|(_, place)| place.start);
+        places.into_iter().map(|(id, place)| self.lines.read(place).map(|(key, step)| (id, key, step)))
     }
 
     /// Returns the committed cost of all items: the actual cost of those that have ended, and the maximum of
     /// the others. An item without a recorded cost counts as `unknown`.
     pub fn committed(&self, unknown: &Decimal) -> Decimal {
-        self.ledger.sum(unknown)
+        self.index.ledger.sum(unknown)
     }
 
     /// Returns the committed cost of all items but one.
-    pub(crate) fn committed_by_others(&self, key: &str, unknown: &Decimal) -> Decimal {
-        let mut ledger = self.ledger.clone();
-        ledger.remove(self.steps.get(key));
-        ledger.sum(unknown)
-    }
-
-    /// Returns the tasks that the steps name.
-    pub fn tasks(&self) -> impl Iterator<Item = &TaskId> {
-        self.steps.values().filter_map(Step::task)
+    pub(crate) fn committed_by_others(&self, key: &str, unknown: &Decimal) -> Result<Decimal, JournalError> {
+        let mut ledger = self.index.ledger.clone();
+        ledger.remove(self.step(key)?.as_ref());
+        Ok(ledger.sum(unknown))
     }
 
     /// Writes a step and syncs the file. The hash of a content is synced with the next step: it can be computed again.
-    pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
-        let earlier = self.steps.get(key);
-        debug_assert!(step.may_follow(earlier), "a step replaces a task that may be paid");
+    pub(crate) fn write(&mut self, key: &str, step: &Step) -> Result<(), JournalError> {
+        let (id, earlier) = self.index.find(key, &self.lines)?;
+        debug_assert!(step.may_follow(earlier.as_ref()), "a step replaces a task that may be paid");
         let mut written = step.clone();
         for path in written.outputs_mut() {
-            *path = path.strip_prefix(&self.folder).unwrap_or(path).to_owned();
+            *path = path.strip_prefix(&self.lines.folder).unwrap_or(path).to_owned();
         }
         let line = serde_json::to_string(&(key, &written)).map(|line| line + "\n");
         debug_assert!(
-            line.as_ref().is_ok_and(|line| is_journal_line(line, key, &step)),
+            line.as_ref().is_ok_and(|line| is_journal_line(line, key, step)),
             "a later start would not read the line of a step",
         );
         let is_synced = !matches!(step, Step::Content(_));
-        let written = line.map_err(io::Error::from).and_then(|line| {
-            self.append(line.len() as u64, |file| {
+        let place = line.map_err(io::Error::from).and_then(|line| {
+            self.append(line.len(), |file| {
                 file.write_all(line.as_bytes())?;
                 if is_synced { file.sync_data() } else { Ok(()) }
             })
         });
-        written.map_err(|error| JournalError {
+        let place = place.map_err(|error| JournalError {
             kind: JournalErrorKind::Unwritable,
-            message: format!("{} cannot be written: {error}", self.path.display()),
+            message: format!("{} cannot be written: {error}", self.lines.path.display()),
         })?;
-        self.ledger.add(&step);
-        let earlier = self.steps.insert(key.to_owned(), step);
-        self.ledger.remove(earlier.as_ref());
+        self.index.set(id, earlier.as_ref(), step, place);
         Ok(())
     }
 
-    fn items_without_cost(&self) -> usize {
-        self.steps.values().filter(|step| matches!(step.charge(), Some(None))).count()
-    }
-
-    /// Appends `length` bytes. A partial write is truncated: half a line followed by another would make the
+    /// Appends a line of this length. A partial write is truncated: half a line followed by another would make the
     /// journal unreadable.
-    fn append(&mut self, length: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    fn append(
+        &mut self,
+        length: usize,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<Place> {
         if let Some(broken) = &self.broken {
             return Err(io::Error::other(broken.clone()));
         }
-        if let Err(error) = write(&mut self.file) {
-            if let Err(problem) = self.file.set_len(self.length) {
+        let file = self.lines.file.get_mut();
+        if let Err(error) = write(file) {
+            if let Err(problem) = file.set_len(self.length) {
                 self.broken = Some(format!("half a line of it could not be removed: {problem}"));
             }
             return Err(error);
         }
-        self.length += length;
-        Ok(())
+        let start = self.length;
+        self.length += length as u64;
+        Ok(Place { start, length })
     }
 }
 
@@ -245,12 +354,8 @@ fn is_journal_line(line: &str, key: &str, step: &Step) -> bool {
 /// executed.
 impl Drop for Journal {
     fn drop(&mut self) {
-        debug_assert!(
-            std::thread::panicking() || self.ledger.unknown as usize == self.items_without_cost(),
-            "the journal counts other items without a recorded cost than it has",
-        );
         // If the unlock fails, the operating system unlocks the file after its last close.
-        let _ = self.file.unlock();
+        let _ = self.lines.file.lock().unlock();
     }
 }
 
@@ -263,6 +368,11 @@ mod tests {
 
     fn failed(why: &str) -> Step {
         Step::Failed(why.to_owned())
+    }
+
+    fn tasks(journal: &Journal) -> Vec<String> {
+        let steps = journal.items().map(|item| item.unwrap().2);
+        steps.filter_map(|step| step.task().map(ToString::to_string)).collect()
     }
 
     #[test]
@@ -279,11 +389,11 @@ mod tests {
         let then = Box::new(saving(&old));
         Journal::open(old.join(NAME))
             .unwrap()
-            .write("a", Step::Deleting { uploaded: Vec::new(), then })
+            .write("a", &Step::Deleting { uploaded: Vec::new(), then })
             .unwrap();
         std::fs::rename(&old, &new).unwrap();
         let journal = Journal::open(new.join(NAME)).unwrap();
-        let found = journal.step("a").map(Step::last);
+        let found = journal.step("a").unwrap().map(Step::into_last);
         assert!(matches!(found, Some(Step::Saving { outputs, .. })
             if *outputs == [new.join("in/a.png"), "/elsewhere/b.png".into()]));
     }
@@ -293,19 +403,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = || Journal::open(folder.path().join(NAME));
         let mut journal = open().unwrap();
-        journal.write("a", failed("first")).unwrap();
-        journal.write("a", failed("second")).unwrap();
+        journal.write("a", &failed("first")).unwrap();
+        journal.write("a", &failed("second")).unwrap();
         assert_eq!(open().unwrap_err().kind, JournalErrorKind::Locked);
         drop(journal);
         // The second line is cut inside a character.
         for half in [br#"["b",{"Failed":"cut"#.as_slice(), b"[\"b\",{\"Failed\":\"\xc3"] {
-            open().unwrap().file.write_all(half).unwrap();
+            open().unwrap().lines.file.get_mut().write_all(half).unwrap();
             let journal = open().unwrap();
-            assert!(matches!(journal.step("a"), Some(Step::Failed(why)) if why == "second"));
-            assert!(journal.step("b").is_none());
+            assert!(matches!(journal.step("a").unwrap(), Some(Step::Failed(why)) if why == "second"));
+            assert!(journal.step("b").unwrap().is_none());
         }
-        open().unwrap().write("b", failed("whole")).unwrap();
-        assert!(open().unwrap().step("b").is_some());
+        open().unwrap().write("b", &failed("whole")).unwrap();
+        assert!(open().unwrap().step("b").unwrap().is_some());
     }
 
     #[test]
@@ -313,20 +423,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         let mut journal = Journal::open(&path).unwrap();
-        journal.write("a", failed("first")).unwrap();
+        journal.write("a", &failed("first")).unwrap();
         let full = |file: &mut File| {
             file.write_all(br#"["b",{"Fai"#)?;
             Err(io::ErrorKind::StorageFull.into())
         };
         assert!(journal.append(20, full).is_err());
-        journal.write("c", failed("third")).unwrap();
+        journal.write("c", &failed("third")).unwrap();
         drop(journal);
         let mut journal = Journal::open(&path).unwrap();
-        assert!(journal.step("a").is_some() && journal.step("b").is_none() && journal.step("c").is_some());
+        assert!(
+            journal.step("a").unwrap().is_some()
+                && journal.step("b").unwrap().is_none()
+                && journal.step("c").unwrap().is_some()
+        );
 
-        journal.file = File::open(&path).unwrap();
-        let first = journal.write("d", failed("lost")).unwrap_err();
-        let second = journal.write("e", failed("lost")).unwrap_err();
+        *journal.lines.file.get_mut() = File::open(&path).unwrap();
+        let first = journal.write("d", &failed("lost")).unwrap_err();
+        let second = journal.write("e", &failed("lost")).unwrap_err();
         assert_eq!((first.kind, second.kind), (JournalErrorKind::Unwritable, JournalErrorKind::Unwritable));
         assert!(second.to_string().contains("could not be removed"), "{second}");
     }
@@ -342,8 +456,8 @@ mod tests {
         };
         std::fs::write(&path, task("a", "one") + &task("b", "two")).unwrap();
         let mut journal = Journal::open(&path).unwrap();
-        let second = journal.step("b").unwrap().clone();
-        let _ = journal.write("a", second);
+        let second = journal.step("b").unwrap().unwrap();
+        let _ = journal.write("a", &second);
     }
 
     /// Two services for tests with one seed give equal identifiers, and a journal may have items of both.
@@ -353,9 +467,9 @@ mod tests {
         let path = folder.path().join(NAME);
         std::fs::write(&path, "[\"a\",{\"Started\":{\"task\":\"one\",\"uploaded\":[]}}]\n").unwrap();
         let mut journal = Journal::open(&path).unwrap();
-        let step = journal.step("a").unwrap().clone();
-        journal.write("b", step).unwrap();
-        assert_eq!(journal.tasks().count(), 2);
+        let step = journal.step("a").unwrap().unwrap();
+        journal.write("b", &step).unwrap();
+        assert_eq!(tasks(&journal), ["one", "one"]);
     }
 
     #[test]
@@ -376,9 +490,36 @@ mod tests {
         let text = include_str!("../tests/journal.jsonl");
         std::fs::write(&path, text).unwrap();
         let journal = Journal::open(&path).unwrap();
-        assert_eq!(journal.steps.len(), text.lines().count());
-        let tasks: Vec<&str> = journal.tasks().map(TaskId::as_str).collect();
-        assert_eq!(tasks, ["task-2", "task-3", "task-4", "task-5", "task-7"]);
-        assert!(matches!(journal.step("prepared"), Some(Step::Prepared(run)) if run.uploaded.len() == 1));
+        assert_eq!(journal.items().count(), text.lines().count());
+        assert_eq!(tasks(&journal), ["task-2", "task-3", "task-4", "task-5", "task-7"]);
+        assert!(
+            matches!(journal.step("prepared").unwrap(), Some(Step::Prepared(run)) if run.uploaded.len() == 1)
+        );
+    }
+
+    #[test]
+    fn a_journal_finds_each_of_many_items_in_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        let mut journal = Journal::open(&path).unwrap();
+        let key = |number: usize| format!("item {number}");
+        for number in (0..200).chain(0..100) {
+            journal.write(&key(number), &failed(&format!("step of {number}"))).unwrap();
+        }
+        // Where two keys have the same hash, the second one is found at the next hash.
+        let (id, of_other) = (journal.id("item 3").unwrap(), journal.id("item 4").unwrap());
+        let place = journal.index.places[&of_other];
+        journal.index.places.insert(id, place);
+        assert_ne!(journal.id("item 3").unwrap(), id);
+        assert!(journal.step("item 3").unwrap().is_none());
+        drop(journal);
+        let journal = Journal::open(&path).unwrap();
+        assert_eq!(journal.items().count(), 200);
+        for number in 0..200 {
+            let step = journal.step(&key(number)).unwrap();
+            assert!(matches!(step, Some(Step::Failed(why)) if why == format!("step of {number}")));
+            let id = journal.id(&key(number)).unwrap();
+            assert_eq!(journal.item(id).unwrap().unwrap().0, key(number));
+        }
     }
 }

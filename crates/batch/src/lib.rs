@@ -9,6 +9,6 @@ mod step;
 mod wait_all;
 
 pub use item::{Batch, Error, Item, limit_pause, within_limits};
-pub use journal::{Journal, JournalError, JournalErrorKind};
+pub use journal::{ItemId, Journal, JournalError, JournalErrorKind};
 pub use step::Step;
 pub use wait_all::{WaitAll, wait_all};

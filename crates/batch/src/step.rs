@@ -90,6 +90,14 @@ impl Step {
         }
     }
 
+    /// Returns the step without a pending deletion of inputs.
+    pub fn into_last(self) -> Self {
+        match self {
+            Self::Deleting { then, .. } => *then,
+            step => step,
+        }
+    }
+
     /// Returns the task, if the step names one.
     pub fn task(&self) -> Option<&TaskId> {
         match self.last() {

@@ -1,6 +1,7 @@
 //! The one place that writes: data to standard output in the format that was asked for, everything else
 //! to standard error.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 #[cfg(unix)]
 use std::os::fd::AsFd;
@@ -45,7 +46,7 @@ pub(crate) struct Report {
     pub(crate) table: Table,
     /// The lines below the table, for people.
     pub(crate) below: Vec<String>,
-    /// The payload as the service wrote it.
+    /// The payload as the service wrote it. Empty: the records are the payload.
     pub(crate) json: String,
     /// The records, if it is a list.
     pub(crate) records: Option<Vec<String>>,
@@ -63,8 +64,20 @@ impl Report {
 
     /// Of a list that this command makes.
     pub(crate) fn of_list(table: Table, records: Vec<String>, quiet: Vec<String>) -> Self {
-        let json = format!("[{}]", records.join(","));
-        Self { table, json, records: Some(records), quiet, ..Self::default() }
+        Self { table, records: Some(records), quiet, ..Self::default() }
+    }
+
+    fn payload(&self) -> Cow<'_, str> {
+        match &self.records {
+            Some(records) if self.json.is_empty() => format!("[{}]", records.join(",")).into(),
+            _ => self.json.as_str().into(),
+        }
+    }
+
+    /// The records, or the payload alone.
+    fn records(&self) -> Cow<'_, [String]> {
+        let whole = || (!self.json.is_empty()).then(|| self.json.clone()).into_iter().collect();
+        self.records.as_deref().map_or_else(whole, Cow::Borrowed)
     }
 
     /// The report, whose records or payload are of this type.
@@ -181,8 +194,8 @@ impl Output {
     pub(crate) fn report_done(&self, report: &Report) -> Result {
         self.report_or(report, || {
             let report = match self.options.format {
-                Format::Jsonl => records(report),
-                _ => vec![report.json.clone()],
+                Format::Jsonl => report.records(),
+                _ => vec![report.payload().into_owned()].into(),
             };
             report.iter().for_each(|json| self.unfiltered(json));
             Ok(())
@@ -192,7 +205,7 @@ impl Output {
     /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output: the
     /// log of a program often has standard error.
     pub(crate) fn report_key(&self, report: &Report) -> Result {
-        self.report_or(report, || self.data(self.indented(&report.json)))
+        self.report_or(report, || self.data(self.indented(&report.payload())))
     }
 
     /// Writes a report, and where the filter fails what `write_all` writes.
@@ -220,15 +233,24 @@ impl Output {
                 table.into_iter().chain(below).try_for_each(|part| self.data(part))
             }
             Format::Json => {
-                if report.json.is_empty() {
+                // A list may be very long.
+                if let (Some(records), true) = (&report.records, report.json.is_empty() && self.is_raw()) {
+                    self.bytes(b"[")?;
+                    for (index, record) in records.iter().enumerate() {
+                        self.bytes(if index == 0 { b"" } else { b"," })?;
+                        self.bytes(record.as_bytes())?;
+                    }
+                    return self.bytes(b"]\n");
+                }
+                let json = match (self.has_fields(), &report.records) {
+                    (false, _) => report.payload(),
+                    (true, None) => self.selected(report)?.concat().into(),
+                    (true, Some(_)) => format!("[{}]", self.selected(report)?.join(",")).into(),
+                };
+                if json.is_empty() {
                     return Ok(());
                 }
-                let json = self.selected(report).map(|selected| match (self.has_fields(), &report.records) {
-                    (false, _) => report.json.clone(),
-                    (true, None) => selected.concat(),
-                    (true, Some(_)) => format!("[{}]", selected.join(",")),
-                });
-                self.bytes(self.filtered(&json?)?.as_bytes())
+                self.bytes(self.filtered(&json)?.as_bytes())
             }
             Format::Jsonl => {
                 let line = |record: &String| match self.options.jq {
@@ -245,6 +267,11 @@ impl Output {
     /// Returns true when data are written as JSON.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.options.format, Format::Json | Format::Jsonl)
+    }
+
+    /// Returns true when JSON is written as it is.
+    fn is_raw(&self) -> bool {
+        !self.has_fields() && self.options.jq.is_none() && !self.is_terminal()
     }
 
     /// Returns true when fields of the JSON were chosen.
@@ -293,10 +320,10 @@ impl Output {
     }
 
     /// The records of a report, or its payload alone, with the fields that were asked for.
-    fn selected(&self, report: &Report) -> Result<Vec<String>> {
+    fn selected<'a>(&self, report: &'a Report) -> Result<Cow<'a, [String]>> {
         match self.has_fields() {
-            true => json::select(&records(report), &self.options.fields, report.fields),
-            false => Ok(records(report)),
+            true => json::select(&report.records(), &self.options.fields, report.fields).map(Cow::Owned),
+            false => Ok(report.records()),
         }
     }
 
@@ -365,12 +392,6 @@ impl Output {
             }
         }
     }
-}
-
-/// The records of a report, or its payload alone.
-fn records(report: &Report) -> Vec<String> {
-    let whole = (!report.json.is_empty()).then(|| report.json.clone());
-    report.records.clone().unwrap_or_else(|| whole.into_iter().collect())
 }
 
 /// Ends when the reader of the standard output of this process has gone. Without it, only a write shows that.

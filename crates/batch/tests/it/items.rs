@@ -55,10 +55,10 @@ async fn an_item_goes_on_at_the_next_start_and_one_process_has_the_journal() -> 
     assert_eq!(task.id(), same.id());
     let outcome = item.ended(same.wait().await)?;
     item.saving(&outcome, vec!["out.png".into()])?;
-    assert!(matches!(item.step(), Some(Step::Saving { uploaded, .. }) if uploaded == prepared.uploaded));
+    assert!(matches!(item.step()?, Some(Step::Saving { uploaded, .. }) if uploaded == prepared.uploaded));
     item.done(&outcome, vec!["out.png".into()])?;
     drop(item);
-    let step = fixture.batch()?.item("a").step();
+    let step = fixture.batch()?.item("a").step()?;
     assert!(matches!(&step, Some(Step::Done { outputs, .. }) if outputs.len() == 1), "{step:?}");
     assert_eq!(step.and_then(|step| step.task().cloned()), Some(outcome.task));
     assert_eq!(fixture.service.created().len(), 1);
@@ -74,7 +74,7 @@ async fn a_failed_item_is_run_again_and_its_inputs_are_deleted() -> Result {
     fixture.service.responds("createTask", 422, json!({ "status": "fail", "message": "no" }));
     let refused = item.start(prepare).await;
     assert!(matches!(&refused, Err(Error::Client(ClientError::Api(_)))), "{refused:?}");
-    assert!(matches!(item.step(), Some(Step::Failed(_))));
+    assert!(matches!(item.step()?, Some(Step::Failed(_))));
     fixture.service.responds("deleteFile", 500, "");
     assert_eq!(item.delete_inputs().await.len(), 1, "the next start tries again");
     assert_eq!(item.delete_inputs().await.len(), 0);
@@ -83,11 +83,11 @@ async fn a_failed_item_is_run_again_and_its_inputs_are_deleted() -> Result {
 
     let failed = item.ended(item.start(prepare).await?.wait().await);
     assert!(failed.is_err_and(|error| error.to_string().contains("out of memory")));
-    assert!(matches!(item.step(), Some(Step::Failed(why)) if why.contains("out of memory")));
+    assert!(matches!(item.step()?, Some(Step::Failed(why)) if why.contains("out of memory")));
     // The inputs of the failed run are deleted before the item runs again.
     let outcome = item.ended(item.start(prepare).await?.wait().await)?;
     item.done(&outcome, Vec::new())?;
-    assert!(matches!(item.step(), Some(Step::Done { .. })));
+    assert!(matches!(item.step()?, Some(Step::Done { .. })));
     assert_eq!(item.delete_inputs().await.len(), 0);
     assert_eq!(fixture.service.created().len(), 2);
     let requests = fixture.service.requests();
@@ -107,7 +107,7 @@ async fn a_task_that_seems_gone_is_read_once_more_before_it_is_run_again() -> Re
         fixture.service.responds("getTask", 404, gone.clone());
         let ended = item.ended(task.wait().await);
         assert!(matches!(&ended, Err(Error::Client(error)) if error.is_gone()), "{ended:?}");
-        assert!(matches!(item.step(), Some(Step::Gone { .. })));
+        assert!(matches!(item.step()?, Some(Step::Gone { .. })));
         if !is_back {
             fixture.service.responds("getTask", 404, gone.clone());
         }
@@ -125,12 +125,12 @@ async fn a_task_left_at_a_deadline_is_waited_for_again_a_canceled_one_is_not() -
     let task = item.start(async || fixture.run()?.prepare().await).await?;
     let left = item.ended(task.wait().deadline(SECOND).await);
     assert!(left.as_ref().is_err_and(|error| error.source().is_none()), "{left:?}");
-    assert_eq!(item.step().and_then(|step| step.task().cloned()).as_ref(), Some(task.id()));
+    assert_eq!(item.step()?.and_then(|step| step.task().cloned()).as_ref(), Some(task.id()));
     let canceled = item.ended(task.wait().deadline(SECOND).cancel_at_deadline(true).await);
     assert!(
         matches!(&canceled, Err(Error::Client(error)) if error.disposition() == Some(TaskDisposition::Canceled))
     );
-    assert!(matches!(item.step(), Some(Step::Failed(_))));
+    assert!(matches!(item.step()?, Some(Step::Failed(_))));
     assert_eq!(task.get().await?.status, Some(TaskStatus::Canceled));
     Ok(())
 }
@@ -239,7 +239,7 @@ async fn an_output_that_was_edited_is_no_longer_one_of_the_item() -> Result {
     item.done(&item.ended(task.wait().await)?, vec![kept.clone(), edited.clone()])?;
     drop(item);
     std::fs::write(edited, "edited later")?;
-    let step = fixture.batch()?.item("a").step();
+    let step = fixture.batch()?.item("a").step()?;
     assert_eq!(step.map(|step| step.unchanged_outputs()), Some(vec![kept]));
     Ok(())
 }
@@ -253,7 +253,7 @@ async fn an_item_whose_outputs_were_replaced_is_saved_again_and_still_counts() -
     let task = item.start(async || fixture.run()?.prepare().await).await?;
     item.done(&item.ended(task.wait().await)?, vec!["out.png".into()])?;
     item.outdated()?;
-    assert!(matches!(item.step(), Some(Step::Saving { task: same, .. }) if same == *task.id()));
+    assert!(matches!(item.step()?, Some(Step::Saving { task: same, .. }) if same == *task.id()));
     assert_eq!(batch.committed(&"0".parse()?), "0.3".parse()?);
     Ok(())
 }

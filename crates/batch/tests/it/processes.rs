@@ -41,7 +41,7 @@ fn a_journal_belongs_to_one_process_until_that_is_killed() -> Result {
     other.wait()?;
     assert!(is_open, "the other process did not open the journal");
     assert_eq!(refused, Some(JournalErrorKind::Locked));
-    let step = open(&journal)??.item("a").step();
+    let step = open(&journal)??.item("a").step()?;
     assert!(matches!(&step, Some(Step::Failed(why)) if why == "by the other process"), "{step:?}");
     Ok(())
 }

@@ -37,10 +37,11 @@ use crate::settings::Session;
 use crate::table::Table;
 use crate::values::{self, Input, is_url, upload_folder};
 pub(super) use batch::{Plan, run_one};
+pub(super) use contents::Contents;
 pub(super) use entries::{Entry, entry as entry_of};
 use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
-pub(super) use journal::{KnownKeys, NAME as JOURNAL};
+pub(super) use journal::{Items, NAME as JOURNAL};
 pub(super) use summary::{FileOutcome, Status};
 
 /// Arguments of `run`; `Command::Run` describes it.
@@ -253,19 +254,14 @@ pub(crate) async fn again(
     let check = if options.dry_run { check_folder } else { make_folder };
     let delivery = options.outputs.check(check, outputs.as_deref(), &session)?;
     if let Some(version) = version.as_ref().filter(|_| is_batch) {
-        let entries = Vec::new();
-        let mut plan = Plan { client, model, entries, options, delivery, price: None, checks_all };
+        let mut plan = Plan::new(client, model, options, delivery);
+        plan.checks_all = checks_all;
         if let Some(folder) = plan.options.watch.clone() {
             let template = entries::Template::new(collected, sweeps, version, &folder)?;
             return batch::watch::execute(plan, &folder, &template, &session).await;
         }
         let rows = plan.options.rows.as_deref();
-        plan.entries = entries::all(collected, &sweeps, rows, version, &mut session)?;
-        if let [only] = &mut plan.entries[..]
-            && only.label.is_empty()
-        {
-            only.label.clone_from(&plan.model);
-        }
+        plan.entries = entries::entries(collected, &sweeps, rows, version, &mut session)?;
         return batch::execute(plan, &session).await;
     }
     let Collected { mut inputs, mut files, loose, given, .. } = collected;

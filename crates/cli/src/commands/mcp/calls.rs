@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use inferstore::types::{DescriptorType, ModelVersioning, UploadFolder};
 use inferstore::{Client, Decimal, Inputs};
-use inferstore_batch::{Journal, JournalErrorKind, Step};
+use inferstore_batch::{JournalErrorKind, Step};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
@@ -16,7 +16,7 @@ use super::tools::{self, CALL_ID, ModelTool};
 use super::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
 use crate::commands::run::{
-    Entry, FileOutcome, JOURNAL, KnownKeys, Plan, RunOptions, Status, entry_of, run_one,
+    Contents, Entry, FileOutcome, Items, JOURNAL, Plan, RunOptions, Status, entry_of, run_one,
 };
 use crate::commands::task::identifier::identified;
 use crate::commands::{files, models};
@@ -38,12 +38,10 @@ pub(super) struct Server<'a> {
     /// The one folder, from the root and without links.
     folder: PathBuf,
     delivery: Delivery,
-    items: inferstore_batch::Batch,
+    items: Items,
     budget: Option<Decimal>,
     only: Vec<String>,
     models: Mutex<Arc<Vec<ModelTool>>>,
-    /// The keys of the items in the journal.
-    known: Arc<parking_lot::Mutex<KnownKeys>>,
     /// A call waits for one with the same key.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -64,15 +62,14 @@ impl<'a> Server<'a> {
         let folder = std::fs::canonicalize(&folder).map_err(Failure::of_path(&folder, "cannot be used"))?;
         let out = OutputArguments { out: Some(format!("{}/", folder.display())), ..Default::default() };
         let delivery = out.check(make_folder, None, session)?;
-        let journal = Journal::open(folder.join(JOURNAL)).map_err(|error| {
+        let items = Items::open(&client, &folder.join(JOURNAL)).map_err(|error| {
             let hint = "end the other process that uses the folder, or give another --folder";
             let hint = (error.kind == JournalErrorKind::Locked).then_some(hint);
             Failure::from(error).or_hint(hint)
         })?;
-        let known = Arc::new(parking_lot::Mutex::new(KnownKeys::of(&journal)));
-        let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
+        let items = items.with(|batch| batch.budget(budget.clone()));
         let (models, locks) = (Mutex::default(), Mutex::default());
-        Ok(Self { client, session, folder, delivery, items, budget, only, models, known, locks })
+        Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })
     }
 
     /// Answers `tools/list`.
@@ -124,7 +121,7 @@ impl<'a> Server<'a> {
             self.client.model(model).run(entry.inputs).check().await?;
         }
         let price = self.client.model(model).cost().await?;
-        let committed = self.items.committed(&price.cost.clone().unwrap_or_default());
+        let committed = self.items.batch().committed(&price.cost.clone().unwrap_or_default());
         let left = self.budget.as_ref().map(|budget| (budget - &committed).to_string());
         Ok(result(&json!({
             "model": model,
@@ -165,23 +162,14 @@ impl<'a> Server<'a> {
     /// Runs a model, or continues the same call.
     async fn run(&self, model: &str, inputs: Map<String, Value>, call_id: Option<&Value>) -> Result<Value> {
         let version = models::versioning(model, &self.client).await?;
-        let entry = self.entry(inputs, call_id, &version)?;
-        let mut plan = Plan {
-            client: self.client.clone(),
-            model: model.to_owned(),
-            entries: Vec::new(),
-            options: RunOptions::into_folder(&self.folder),
-            delivery: self.delivery.clone(),
-            price: None,
-            checks_all: false,
-        };
-        let mut entries = vec![entry];
-        plan.recognize(&mut entries, &self.known.lock(), |key| self.items.item(key).step());
-        plan.entries = entries;
-        let key = plan.keys().concat();
+        let mut entry = self.entry(inputs, call_id, &version)?;
+        let options = RunOptions::into_folder(&self.folder);
+        let plan = Plan::new(self.client.clone(), model.to_owned(), options, self.delivery.clone());
+        plan.recognize(&mut entry, &mut Contents::default(), &self.items)?;
+        let key = plan.key(&entry);
         let lock = Arc::clone(self.locks.lock().await.entry(key.clone()).or_default());
         let alone = lock.lock().await;
-        let result = self.run_alone(plan, &key).await;
+        let result = self.run_alone(plan, &entry, &key).await;
         drop(alone);
         // No other call waits for this one.
         let mut locks = self.locks.lock().await;
@@ -192,8 +180,8 @@ impl<'a> Server<'a> {
     }
 
     /// Runs the entry of a plan, whose key no other call has now.
-    async fn run_alone(&self, mut plan: Plan, key: &str) -> Result<Value> {
-        let is_new = matches!(self.items.item(key).step(), None | Some(Step::Failed(_)));
+    async fn run_alone(&self, mut plan: Plan, entry: &Entry, key: &str) -> Result<Value> {
+        let is_new = matches!(self.items.batch().item(key).step()?, None | Some(Step::Failed(_)));
         if is_new || self.budget.is_some() {
             let price = self.client.model(&*plan.model).cost().await?.cost;
             if let Some(budget) = self.budget.as_ref().filter(|_| is_new) {
@@ -201,7 +189,7 @@ impl<'a> Server<'a> {
                     Failure::usage("the service states no price, so that no budget can be kept")
                         .with_hint("no task was created")
                 })?;
-                let committed = self.items.committed(price);
+                let committed = self.items.batch().committed(price);
                 // Before anything is uploaded. The journal checks it again before the create.
                 if &(&committed + price) > budget {
                     let (budget, cost) = (budget.clone(), price.clone());
@@ -210,8 +198,8 @@ impl<'a> Server<'a> {
             }
             plan.price = price;
         }
-        self.known.lock().insert(key);
-        let ended = run_one(plan, self.items.clone(), Arc::clone(&self.known), self.session).await;
+        self.items.note(key)?;
+        let ended = run_one(plan, entry, self.items.clone(), self.session).await;
         self.ended(ended, !is_new)
     }
 

@@ -1,71 +1,46 @@
 //! Batches: one task for each entry, such as a file, each paid once, whenever the command is interrupted.
 
 mod interrupt;
+mod plan;
 mod quote;
 pub(super) mod watch;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::future::ready;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
-use inferstore::{Client, Decimal, Error, ErrorKind, Outcome, PreparedRun, TaskDisposition};
-use inferstore_batch::{Item, Journal, Step, within_limits};
+use inferstore::{Decimal, Error, ErrorKind, Outcome, PreparedRun, TaskDisposition};
+use inferstore_batch::{Item, Step, within_limits};
 use parking_lot::Mutex;
-use serde_json::json;
 use serde_json::value::to_raw_value;
 use tokio::task::spawn_blocking;
 
 use self::interrupt::WaitingItem;
-use self::quote::Quote;
-use super::contents::{Contents, files, regular_file};
+pub(in crate::commands) use self::plan::Plan;
+use super::contents::{files, regular_file};
 use super::entries::Entry;
-use super::journal::{Earlier, KnownKeys, NAME, hash_of, key};
-use super::summary::{self, FileOutcome, Status};
-use super::{RunOptions, configured, limited, warn_if_offline};
-use crate::commands::outputs::{Delivery, TemplateVariables, relative_path};
+use super::journal::{Items, NAME, hash_of};
+use super::summary::{FileOutcome, Status, Summary};
+use super::warn_if_offline;
+use crate::commands::outputs::{TemplateVariables, relative_path};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::output::Report;
 use crate::progress::{Progress, SharedProgress, watch};
 use crate::settings::Session;
-use crate::table::Table;
 use crate::values::md5_of;
-
-/// The most entries that are checked at the same time.
-const MAX_CONCURRENT_CHECKS: usize = 16;
-
-/// The most mistakes that are reported.
-const MAX_MISTAKES: usize = 10;
-
-/// The entries that are run, and how.
-pub(in crate::commands) struct Plan {
-    pub(in crate::commands) client: Client,
-    pub(in crate::commands) model: String,
-    pub(in crate::commands) entries: Vec<Entry>,
-    pub(in crate::commands) options: RunOptions,
-    pub(in crate::commands) delivery: Delivery,
-    /// The price of a run, where there is a budget.
-    pub(in crate::commands) price: Option<Decimal>,
-    /// All entries are checked before the first one is run.
-    pub(in crate::commands) checks_all: bool,
-}
 
 /// A batch that was checked.
 struct Batch<'a> {
     session: &'a Session,
     plan: Plan,
-    items: inferstore_batch::Batch,
+    items: Items,
     progress: SharedProgress,
     /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The keys of the journal: an entry replaces the outputs of one with other files at the same paths.
-    known: Arc<Mutex<KnownKeys>>,
     /// Hashes of the paths of outputs, which no other entry replaces.
     saved: Mutex<HashSet<u64>>,
     /// The files whose tasks may have been created, and which have not ended yet, by their index.
@@ -75,36 +50,26 @@ struct Batch<'a> {
 /// Runs the one entry of a plan, from the step that the journal has, and returns how it ended.
 pub(in crate::commands) async fn run_one(
     plan: Plan,
-    items: inferstore_batch::Batch,
-    known: Arc<Mutex<KnownKeys>>,
+    entry: &Entry,
+    items: Items,
     session: &Session,
 ) -> FileOutcome {
-    let batch = Batch::of(plan, items, known, session);
-    match batch.plan.entries.first() {
-        Some(entry) => batch.outcome(0, entry).await,
-        None => FileOutcome::default(),
-    }
+    Batch::new(plan, items, session).outcome(0, entry).await
 }
 
 /// Runs the model on each entry, or only checks that it could.
 pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     let folder = plan.check_options(session)?;
-    plan.find_repeated();
-    if plan.options.rows.is_none() {
-        // A file may be given twice, by a pattern and by its name.
-        plan.entries.retain(|entry| entry.same_as.is_none());
-    }
+    plan.find_repeated(session)?;
     if plan.checks_all || plan.options.dry_run {
         plan.check(session).await?;
     }
     let path = folder.join(NAME);
-    let journal = if path.exists() { Some(Journal::open(&path)?) } else { None };
-    if let Some(journal) = &journal {
-        let mut entries = std::mem::take(&mut plan.entries);
-        plan.recognize(&mut entries, &KnownKeys::of(journal), |key| journal.step(key).cloned());
-        plan.entries = entries;
+    let items = if path.exists() { Some(plan.items(&path)?) } else { None };
+    if let Some(items) = &items {
+        plan.recognize_all(items, session)?;
     }
-    let quote = plan.quote(journal.as_ref()).await?;
+    let quote = plan.quote(items.as_ref(), session).await?;
     if plan.options.dry_run {
         return plan.report(quote, session);
     }
@@ -114,153 +79,18 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     if plan.options.rows.is_some() {
         session.note(quote.to_string());
     }
-    let journal = journal.map_or_else(|| Journal::open(path), Ok)?;
-    Batch::new(plan, journal, session).execute().await
-}
-
-impl Plan {
-    /// Checks the options, and returns the folder of the outputs.
-    fn check_options(&self, session: &Session) -> Result<PathBuf> {
-        if self.options.detach || self.options.outputs.show {
-            return Err(Failure::usage("a batch cannot run with --detach or --show")
-                .with_hint("give -o outputs/; after an interruption the same command continues"));
-        }
-        if !self.delivery.tells_runs_apart() {
-            return Err(Failure::usage("every file of the batch would have the same output")
-                .with_hint("write {input} or {task} into the template of -o; nothing was sent"));
-        }
-        self.delivery.folder(session).ok_or_else(|| {
-            Failure::usage("several files need a folder for their outputs")
-                .with_hint("give -o outputs/, or a template such as -o 'outputs/{input}.{ext}'")
-        })
-    }
-
-    /// Marks the entries whose inputs are those of an entry before: they are run once.
-    fn find_repeated(&mut self) {
-        let mut first = HashMap::new();
-        for (place, key) in self.keys().into_iter().enumerate() {
-            let first = *first.entry(key).or_insert(place);
-            self.entries[place].same_as = (first < place).then_some(first);
-        }
-    }
-
-    /// The entries that are run, with their places.
-    fn distinct(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        self.entries.iter().enumerate().filter(|(_, entry)| entry.same_as.is_none())
-    }
-
-    /// Checks every entry, and creates nothing. Each mistake is reported with its row or file.
-    async fn check(&self, session: &Session) -> Result {
-        let checks = stream::iter(&self.entries).map(|entry| async {
-            // The price and the nodes are those of all entries.
-            let run = self.client.model(&*self.model).run(entry.inputs.clone());
-            let run = run.options(|run| run.skip_validation = self.options.no_check);
-            run.check().await.err().map(|error| Failure::from(error).about(&entry.label))
-        });
-        let mistakes = checks.buffered(MAX_CONCURRENT_CHECKS).filter_map(ready).take(MAX_MISTAKES);
-        session.output.failures(mistakes.collect().await)
-    }
-
-    /// Reads the price, and what earlier starts have paid.
-    async fn quote(&self, journal: Option<&Journal>) -> Result<Quote> {
-        let needs_price =
-            self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
-        let price = if needs_price { self.client.model(&*self.model).cost().await?.cost } else { None };
-        let keys = self.distinct().map(|(_, entry)| self.key(entry));
-        let earlier =
-            journal.map(|journal| Earlier::count(journal, keys, price.as_ref())).unwrap_or_default();
-        Ok(Quote { price, count: self.distinct().count(), earlier })
-    }
-
-    /// Reports what the batch would cost.
-    fn report(&self, quote: Quote, session: &Session) -> Result {
-        let Quote { count, earlier: Earlier { paid, begun, .. }, .. } = quote;
-        let total = quote.total().map(|total| total.to_string());
-        session.note("nothing was uploaded, and no task was created");
-        if paid > 0 {
-            session.note(format!("{paid} of {count} files are paid already"));
-        }
-        if begun > 0 {
-            session.note(format!(
-                "the tasks of {begun} of {count} files may be created already; the cost counts them"
-            ));
-        }
-        let table = Table::of_fields([
-            ("model", Some(self.model.clone())),
-            ("files", Some(count.to_string())),
-            ("cost", total.clone()),
-        ]);
-        let files: Vec<&str> = self.distinct().map(|(_, entry)| entry.label.as_str()).collect();
-        let json = json!({"model": self.model, "files": files, "cost": total}).to_string();
-        session.output.report(&Report { table, json, ..Report::default() })
-    }
-
-    fn run(&self, entry: &Entry) -> inferstore::Run {
-        let run = configured(&self.client, &self.model, entry.inputs.clone(), &self.options);
-        limited(run, self.max_cost())
-    }
-
-    /// The most that a run may cost: the price where there is a budget, so that the sum is known before.
-    fn max_cost(&self) -> Option<&Decimal> {
-        self.options.max_cost.iter().chain(&self.price).min()
-    }
-
-    fn names(&self, entry: &Entry) -> TemplateVariables {
-        let input = Some(entry.name.clone()).filter(|name| !name.is_empty());
-        TemplateVariables { input, model: Some(self.model.clone()) }
-    }
-
-    /// The keys of the entries in the journal.
-    pub(in crate::commands) fn keys(&self) -> Vec<String> {
-        self.entries.iter().map(|entry| self.key(entry)).collect()
-    }
-
-    /// Finds the items of entries whose files have new times, and the contents that they had.
-    pub(in crate::commands) fn recognize(
-        &self,
-        entries: &mut [Entry],
-        known: &KnownKeys,
-        step: impl Fn(&str) -> Option<Step>,
-    ) {
-        let mut contents = Contents::default();
-        for entry in entries {
-            let key = self.key(entry);
-            if step(&key).is_none() {
-                entry.item = contents.same_item(&key, known, &step);
-            }
-        }
-    }
-
-    fn key(&self, entry: &Entry) -> String {
-        if let Some(item) = &entry.item {
-            return item.clone();
-        }
-        key(self.client.base_url(), &self.model, &entry.others, &entry.file)
-    }
+    let items = items.map_or_else(|| plan.items(&path), Ok)?;
+    Batch::new(plan, items, session).execute().await
 }
 
 impl<'a> Batch<'a> {
-    fn new(plan: Plan, journal: Journal, session: &'a Session) -> Self {
-        let known = Arc::new(Mutex::new(KnownKeys::of(&journal)));
-        let items = inferstore_batch::Batch::new(&plan.client, journal)
-            .delete_inputs(plan.options.delete_inputs)
-            .budget(plan.options.budget.clone());
-        Self::of(plan, items, known, session)
-    }
-
-    fn of(
-        plan: Plan,
-        items: inferstore_batch::Batch,
-        known: Arc<Mutex<KnownKeys>>,
-        session: &'a Session,
-    ) -> Self {
+    fn new(plan: Plan, items: Items, session: &'a Session) -> Self {
         Self {
             session,
             plan,
             items,
             progress: Progress::shared(&session.output),
             stopped: AtomicBool::new(false),
-            known,
             saved: Mutex::default(),
             waiting: Mutex::default(),
         }
@@ -270,42 +100,51 @@ impl<'a> Batch<'a> {
     async fn execute(self) -> Result {
         warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, self.session).await;
         let mut signals = Signals::new()?;
-        let total = self.plan.entries.len();
+        let total = self.plan.len();
         self.progress.lock().count(self.plan.distinct().count());
-        let (mut ended, is_interrupted) = self.run_all(&mut signals).await;
+        let mut summary = Summary::default();
+        let is_interrupted = self.run_all(&mut summary, &mut signals).await;
         self.progress.lock().end();
         if is_interrupted {
-            return self.interrupted(ended, total, &mut signals).await;
+            return self.interrupted(summary, total, &mut signals).await;
         }
-        ended.extend(self.repeated(&ended));
-        let reported = summary::report(&mut ended, total, self.session);
-        summary::result(&ended).and(reported)
+        self.report(summary, total)
     }
 
-    /// The outcomes of the entries that were not run, because another one has the same inputs.
-    fn repeated(&self, ended: &[FileOutcome]) -> Vec<FileOutcome> {
-        let by_place: HashMap<usize, &FileOutcome> = ended.iter().map(|ended| (ended.place, ended)).collect();
-        let entries = self.plan.entries.iter().enumerate();
-        let repeated = entries.filter_map(|(place, entry)| {
-            let first = *by_place.get(&entry.same_as?)?;
-            Some(FileOutcome { place, file: entry.label.clone(), is_repeated: true, ..first.clone() })
-        });
-        repeated.collect()
+    /// Reports the files that have ended, and returns the result of the batch.
+    fn report(&self, mut summary: Summary, total: usize) -> Result {
+        let count = summary.len();
+        let reported = summary.report(total, self.session);
+        summary.result(count).and(reported)
     }
 
-    /// Runs all files, until they have ended or a signal comes.
-    async fn run_all(&self, signals: &mut Signals) -> (Vec<FileOutcome>, bool) {
-        let jobs = usize::from(self.plan.options.jobs);
-        let runs = stream::iter(self.plan.distinct()).map(|(place, entry)| self.outcome(place, entry));
-        let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
-        let mut ended = Vec::with_capacity(self.plan.entries.len());
+    /// Adds an entry that has ended, and those with the same inputs.
+    fn add(&self, ended: FileOutcome, summary: &mut Summary) {
+        for &place in self.plan.repeated.get(&ended.place).into_iter().flatten() {
+            let file = self.plan.label(place);
+            summary.add(FileOutcome { place, file, is_repeated: true, ..ended.clone() }, self.session);
+        }
+        summary.add(ended, self.session);
+    }
+
+    /// Runs all files, until they have ended or a signal comes. Returns whether one came.
+    async fn run_all(&self, summary: &mut Summary, signals: &mut Signals) -> bool {
+        let run = async |place: usize| match self.plan.entry(place, self.session) {
+            Ok(entry) => self.outcome(place, &entry).await,
+            Err(failure) => {
+                let (file, failure) = (self.plan.label(place), Some(failure));
+                FileOutcome { place, file, failure, ..FileOutcome::default() }
+            }
+        };
+        let runs = stream::iter(self.plan.distinct()).map(run);
+        let mut runs = std::pin::pin!(runs.buffer_unordered(usize::from(self.plan.options.jobs)));
         loop {
             tokio::select! {
                 biased;
-                () = signals.next() => return (ended, true),
+                () = signals.next() => return true,
                 next = runs.next() => match next {
-                    Some(one) => ended.push(one),
-                    None => return (ended, false),
+                    Some(ended) => self.add(ended, summary),
+                    None => return false,
                 },
             }
         }
@@ -324,7 +163,7 @@ impl<'a> Batch<'a> {
     async fn one(&self, ended: &mut FileOutcome, entry: &Entry) -> Result {
         let file = ended.file.clone();
         let key = self.plan.key(entry);
-        let item = self.items.item(key.clone());
+        let item = self.items.batch().item(key.clone());
         let step = item.resume().await.map_err(|error| Failure::from(error).about(&file))?;
         self.delete_inputs(&item).await;
         // What an earlier start has begun to save.
@@ -359,7 +198,7 @@ impl<'a> Batch<'a> {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
                 ended.status = Status::Failed;
-                let (_, outdated) = self.outdated(&key);
+                let (_, outdated) = self.outdated(&key)?;
                 let free = self.plan.delivery.check_free(&self.plan.names(entry), &outdated, self.session);
                 free.map_err(|failure| failure.about(&file))?;
                 self.progress.lock().state(&file, "preparing");
@@ -407,10 +246,10 @@ impl<'a> Batch<'a> {
         for file in files(key) {
             let name = file.to_string();
             if let Some(path) = regular_file(&file).map(Path::to_owned)
-                && self.items.content(&name).is_none()
+                && self.items.content(&name)?.is_none()
                 && let Ok(Ok(hash)) = spawn_blocking(move || md5_of(&path)).await
             {
-                self.items.record_content(&name, hash)?;
+                self.items.batch().record_content(&name, hash)?;
             }
         }
         Ok(())
@@ -436,7 +275,7 @@ impl<'a> Batch<'a> {
         match item.started(started) {
             Ok(task) => Ok(task.id().clone()),
             Err(error) => {
-                if matches!(item.step(), Some(Step::Failed(_))) {
+                if matches!(item.step(), Ok(Some(Step::Failed(_)))) {
                     ended.status = Status::Failed;
                     self.delete_inputs(item).await;
                 }
@@ -490,7 +329,7 @@ impl<'a> Batch<'a> {
         let staged = delivery.stage(outcome, names, self.session).await;
         // No code of something that may be done again: the run is paid.
         let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
-        let (earlier, outdated) = self.outdated(key);
+        let (earlier, outdated) = self.outdated(key)?;
         let named = |old: &Path, new: &Path| {
             let (old, new) = (relative_path(old, self.session), relative_path(new, self.session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
@@ -505,7 +344,7 @@ impl<'a> Batch<'a> {
         };
         item.saving(outcome, outputs.clone())?;
         for earlier in &earlier {
-            if let Some(Step::Done { outputs: old, .. }) = earlier.step()
+            if let Some(Step::Done { outputs: old, .. }) = earlier.step()?
                 && old.iter().any(|path| outputs.contains(path))
             {
                 earlier.outdated()?;
@@ -516,10 +355,10 @@ impl<'a> Batch<'a> {
     }
 
     /// The items of the same entry with other contents of its files, and their outputs that nobody has changed.
-    fn outdated(&self, key: &str) -> (Vec<Item>, Vec<PathBuf>) {
-        let items: Vec<Item> = self.known.lock().outdated_by(key).map(|key| self.items.item(key)).collect();
-        let outputs = items.iter().filter_map(Item::step).flat_map(|step| step.unchanged_outputs()).collect();
-        (items, outputs)
+    fn outdated(&self, key: &str) -> Result<(Vec<Item>, Vec<PathBuf>)> {
+        let (keys, steps): (Vec<String>, Vec<Step>) = self.items.outdated_by(key)?.into_iter().unzip();
+        let items = keys.into_iter().map(|key| self.items.batch().item(key)).collect();
+        Ok((items, steps.iter().flat_map(Step::unchanged_outputs).collect()))
     }
 
     /// Deletes the inputs of a file that has ended, perhaps at an earlier start.

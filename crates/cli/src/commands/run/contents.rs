@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use inferstore_batch::Step;
+use inferstore_batch::JournalError;
 use serde_json::{Value, json};
 
-use super::journal::KnownKeys;
+use super::journal::Items;
 use crate::values::md5_of;
 
 /// Hashes of files that were read, by their identities.
@@ -15,24 +15,27 @@ use crate::values::md5_of;
 pub(in crate::commands) struct Contents(HashMap<String, Option<String>>);
 
 impl Contents {
-    /// Returns a known key with the same inputs, and with files of the same contents at the same paths. `step` returns the
-    /// step of the journal for the identity of a file: the hash of its content.
+    /// Returns the key of an item with the same inputs, and with files of the same contents at the same paths.
     pub(in crate::commands) fn same_item(
         &mut self,
         key: &str,
-        known: &KnownKeys,
-        step: impl Fn(&str) -> Option<Step>,
-    ) -> Option<String> {
+        items: &Items,
+    ) -> Result<Option<String>, JournalError> {
         let own = files(key);
-        let mut is_same = |(own, earlier): (&Value, &Value)| {
-            let recorded = match step(&earlier.to_string()) {
-                Some(Step::Content(hash)) => Some(hash),
-                _ => None,
-            };
-            own == earlier || (recorded.is_some() && recorded == self.hash(own))
-        };
-        let mut known = known.outdated_by(key);
-        known.find(|earlier| own.iter().zip(&files(earlier)).all(&mut is_same)).cloned()
+        for (earlier, _) in items.outdated_by(key)? {
+            let mut is_same = true;
+            for (own, earlier) in own.iter().zip(&files(&earlier)) {
+                is_same = is_same
+                    && (own == earlier || {
+                        let recorded = items.content(&earlier.to_string())?;
+                        recorded.is_some() && recorded == self.hash(own)
+                    });
+            }
+            if is_same {
+                return Ok(Some(earlier));
+            }
+        }
+        Ok(None)
     }
 
     fn hash(&mut self, file: &Value) -> Option<String> {

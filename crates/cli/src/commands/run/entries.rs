@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use inferstore::{Decimal, Inputs};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::inputs::{
     Collected, attach, attach_path, check_files, file_input, identity_of, name_of, without_mark,
 };
+use super::journal::hash_of;
 use super::names::unique_names;
 use super::rows::{self, Row};
 use super::sweeps::{Sweep, is_number, sweeps};
@@ -31,78 +33,152 @@ pub(in crate::commands) struct Entry {
     pub(in crate::commands) others: Vec<(String, Value)>,
     /// The file of the entry, as it is.
     pub(in crate::commands) file: Value,
-    /// The place of the entry with the same inputs that is run for this one.
-    pub(in crate::commands) same_as: Option<usize>,
     /// The key of an item with the same contents, whose files had other times.
     pub(in crate::commands) item: Option<String>,
 }
 
+/// The entries of a batch. Each is made from its seed when it is needed, because there may be very many.
+#[derive(Default)]
+pub(in crate::commands) struct Entries {
+    /// The inputs that all entries have, and what makes them the same at the next start.
+    inputs: Inputs,
+    others: BTreeMap<String, Value>,
+    /// The input that takes the file of each entry.
+    field: Option<String>,
+    declared: BTreeMap<String, Descriptor>,
+    pub(super) seeds: Vec<Seed>,
+}
+
+/// Seed of an entry: the part that no other entry has.
+#[derive(Clone)]
+pub(super) struct Seed {
+    /// See [`Entry`].
+    pub(super) label: Box<str>,
+    name: Box<str>,
+    /// The inputs of the row, and the values of sweeps, as JSON: it takes less memory.
+    values: Box<str>,
+}
+
+/// The inputs of a seed.
+#[derive(Default, Serialize, Deserialize)]
+struct Values {
+    row: Vec<(String, Value)>,
+    swept: Vec<(String, String)>,
+}
+
+impl Seed {
+    fn new(label: &str, name: &str, row: Vec<(String, Value)>) -> Self {
+        Self { label: label.into(), name: name.into(), values: Values { row, swept: Vec::new() }.packed() }
+    }
+}
+
+impl Values {
+    fn of(seed: &Seed) -> Self {
+        serde_json::from_str(&seed.values).unwrap_or_default()
+    }
+
+    fn packed(&self) -> Box<str> {
+        serde_json::to_string(self).unwrap_or_default().into()
+    }
+}
+
+impl Entries {
+    /// Makes an entry.
+    pub(super) fn entry(&self, seed: &Seed, session: &Session) -> Result<Entry> {
+        let Values { mut row, swept } = Values::of(seed);
+        let file = self.field.as_ref().zip(row.pop_if(|(name, _)| Some(&*name) == self.field.as_ref()));
+        let mut entry = entry(&seed.label, row, &self.declared, &self.inputs, &self.others, session)?;
+        if let Some((field, (_, path))) = file {
+            let path = path.as_str().unwrap_or_default();
+            entry.inputs = attach_path(entry.inputs, field.clone(), path, session);
+            entry.file = identity_of(path, session);
+        }
+        for (name, value) in swept {
+            entry.inputs = entry.inputs.set(name.clone(), &value);
+            entry.others.push((name, value.into()));
+        }
+        Ok(Entry { name: seed.name.to_string(), ..entry })
+    }
+
+    /// Makes all entries.
+    pub(super) fn all(&self, session: &Session) -> Result<Vec<Entry>> {
+        self.seeds.iter().map(|seed| self.entry(seed, session)).collect()
+    }
+}
+
 /// The entries of all rows or files, each with all values of the sweeps.
-pub(super) fn all(
+pub(super) fn entries(
     collected: Collected,
     sweeps: &[Sweep],
     rows: Option<&str>,
     version: &ModelVersioning,
     session: &mut Session,
-) -> Result<Vec<Entry>> {
+) -> Result<Entries> {
     let Collected { mut inputs, files, loose, given, identity: mut others, .. } = collected;
     check_files(&loose, session)?;
     let field = loose.first().map(|_| file_input(Some(version), &given, &loose)).transpose()?;
-    let entries = match (rows, field) {
-        (Some(_), _) if loose.len() > 1 => {
+    let declared = version.input_format.clone().unwrap_or_default();
+    if rows.is_some() {
+        if loose.len() > 1 {
             let hint = "name the files in a column; nothing was sent";
             return Err(Failure::usage("rows take one further file").with_hint(hint));
         }
-        (Some(path), field) => {
-            if let Some((field, file)) = field.zip(loose.first()) {
-                let (attached, identity) = attach(inputs, field.clone(), file, session)?;
-                inputs = attached;
-                others.insert(field, identity);
-            }
-            read(path, version, &inputs, &others, session)?
+        if let Some((field, file)) = field.clone().zip(loose.first()) {
+            let (attached, identity) = attach(inputs, field.clone(), file, session)?;
+            inputs = attached;
+            others.insert(field, identity);
         }
-        (None, Some(field)) => of_files(&loose, &field, &inputs, others, session),
+    }
+    let mut entries = Entries { inputs, others, declared, ..Entries::default() };
+    let seeds = match (rows, field) {
+        (Some(path), _) => read(path, version, &entries, session)?,
+        (None, Some(field)) => return Ok(of_files(loose, field, entries, sweeps)),
         (None, None) => {
-            let name = name_of(&loose, &files).unwrap_or_default();
-            let others = others.into_iter().collect();
-            vec![Entry { inputs, name, others, ..Entry::default() }]
+            vec![Seed::new("", &name_of(&loose, &files).unwrap_or_default(), Vec::new())]
         }
     };
-    Ok(swept(entries, sweeps))
+    entries.seeds = swept(seeds, sweeps);
+    Ok(entries)
 }
 
-/// The entries of a file with rows. Each has the inputs of the command line, and those of its columns.
+/// The rows of a file. Each has a name that no other one has: that of its first file, with the line if need be.
 fn read(
     path: &str,
     version: &ModelVersioning,
-    inputs: &Inputs,
-    others: &BTreeMap<String, Value>,
+    entries: &Entries,
     session: &mut Session,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<Seed>> {
     let text = text_of(path, session)?;
     let place = place_of(path);
-    let rows = rows::parse(&text, place)?;
-    if rows.is_empty() {
-        return Err(Failure::new(exit::INPUT, format!("{place} has no rows"))
-            .with_hint("the first line of a CSV file names the inputs; each further line is a row"));
-    }
-    let declared = version.input_format.clone().unwrap_or_default();
-    let parsed = rows.into_iter().map(|Row { line, mut values }| {
+    let (mut names, mut seeds) = (HashSet::new(), Vec::new());
+    for row in rows::parse(&text, place)? {
+        let Row { line, mut values } = row?;
         let label = format!("{place}:{line}");
         let text = |(name, value): &(String, Value)| Some((name.clone(), value.as_str()?.to_owned()));
-        let row = || {
+        let mut seed = || {
             let sweeps = sweeps(&values.iter().filter_map(text).collect(), version)?;
-            if let Some((name, _)) = sweeps.iter().find(|(name, _)| others.contains_key(name)) {
+            if let Some((name, _)) = sweeps.iter().find(|(name, _)| entries.others.contains_key(name)) {
                 return Err(given_twice(name));
             }
             values.retain(|(name, _)| !sweeps.iter().any(|(sweep, _)| sweep == name));
-            Ok((entry(&label, values, &declared, inputs, others, session)?, sweeps))
+            let row = std::mem::take(&mut values);
+            let Entries { declared, inputs, others, .. } = entries;
+            let mut name = entry(&label, row.clone(), declared, inputs, others, session)?.name;
+            if name.is_empty() {
+                name = format!("row-{line}");
+            }
+            while !names.insert(hash_of(&name)) {
+                name = format!("{name}-row-{line}");
+            }
+            Ok(swept(vec![Seed::new(&label, &name, row)], &sweeps))
         };
-        row().map_err(|failure| failure.about(&label))
-    });
-    let (mut entries, sweeps): (Vec<Entry>, Vec<Vec<Sweep>>) = parsed.collect::<Result<_>>()?;
-    name_each(&mut entries);
-    Ok(entries.into_iter().zip(&sweeps).flat_map(|(entry, sweeps)| swept(vec![entry], sweeps)).collect())
+        seeds.extend(seed().map_err(|failure| failure.about(&label))?);
+    }
+    if seeds.is_empty() {
+        return Err(Failure::new(exit::INPUT, format!("{place} has no rows"))
+            .with_hint("the first line of a CSV file names the inputs; each further line is a row"));
+    }
+    Ok(seeds)
 }
 
 /// The entry with these values. A text is a path or a URL where the model declares a file.
@@ -165,45 +241,28 @@ fn given_twice(name: &str) -> Failure {
         .with_hint("give it once; nothing was sent")
 }
 
-/// Gives each entry a name that no other one has: that of its first file, with the line of its row if need be.
-fn name_each(entries: &mut [Entry]) {
-    let mut names = HashSet::new();
-    for entry in entries {
-        let line = entry.label.rsplit(':').next().unwrap_or_default();
-        if entry.name.is_empty() {
-            entry.name = format!("row-{line}");
-        }
-        while !names.insert(entry.name.clone()) {
-            entry.name = format!("{}-row-{line}", entry.name);
-        }
-    }
-}
-
-/// Each entry with each value of the sweeps.
-fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
-    sweeps.iter().fold(entries, |entries, (name, values)| {
-        let with = |entry: &Entry, value: &Decimal| {
-            let text = value.to_string();
-            let mut others = entry.others.clone();
-            others.push((name.clone(), text.clone().into()));
+/// Each seed with each value of the sweeps.
+fn swept(seeds: Vec<Seed>, sweeps: &[Sweep]) -> Vec<Seed> {
+    sweeps.iter().fold(seeds, |seeds, (name, values)| {
+        let with = |seed: &Seed, value: &Decimal| {
             let join = |before: &str, between: &str, after: String| match before {
-                "" => after,
-                before => format!("{before}{between}{after}"),
+                "" => after.into(),
+                before => format!("{before}{between}{after}").into(),
             };
-            Entry {
-                label: join(&entry.label, " ", format!("{name}={text}")),
-                inputs: entry.inputs.clone().set(name.clone(), &text),
-                name: join(&entry.name, "-", format!("{name}-{text}")),
-                others,
-                file: entry.file.clone(),
-                ..Entry::default()
+            let mut values = Values::of(seed);
+            values.swept.push((name.clone(), value.to_string()));
+            Seed {
+                label: join(&seed.label, " ", format!("{name}={value}")),
+                name: join(&seed.name, "-", format!("{name}-{value}")),
+                values: values.packed(),
             }
         };
-        entries.iter().flat_map(|entry| values.iter().map(move |value| with(entry, value))).collect()
+        seeds.iter().flat_map(|seed| values.iter().map(move |value| with(seed, value))).collect()
     })
 }
 
 /// The entries of files that are found later: see `run --watch`.
+#[derive(Clone)]
 pub(super) struct Template {
     /// The input that takes the file.
     field: String,
@@ -229,28 +288,18 @@ impl Template {
         Ok(Self { field, inputs, others, sweeps })
     }
 
-    pub(super) fn entries(&self, files: &[String], session: &Session) -> Vec<Entry> {
-        let entries = of_files(files, &self.field, &self.inputs, self.others.clone(), session);
-        swept(entries, &self.sweeps)
+    pub(super) fn entries(&self, files: Vec<String>, session: &Session) -> Result<Vec<Entry>> {
+        let Self { field, inputs, others, sweeps } = self.clone();
+        of_files(files, field, Entries { inputs, others, ..Entries::default() }, &sweeps).all(session)
     }
 }
 
 /// An entry for each file, which goes to the input `field`.
-fn of_files(
-    files: &[String],
-    field: &str,
-    inputs: &Inputs,
-    mut others: BTreeMap<String, Value>,
-    session: &Session,
-) -> Vec<Entry> {
-    others.remove(field);
-    let entry = |(file, name): (&String, String)| Entry {
-        label: file.clone(),
-        inputs: attach_path(inputs.clone(), field.to_owned(), file, session),
-        name,
-        others: listed(&others),
-        file: identity_of(file, session),
-        ..Entry::default()
-    };
-    files.iter().zip(unique_names(files)).map(entry).collect()
+fn of_files(files: Vec<String>, field: String, mut entries: Entries, sweeps: &[Sweep]) -> Entries {
+    entries.others.remove(&field);
+    let names = unique_names(&files);
+    let seed =
+        |(file, name): (String, String)| Seed::new(&file, &name, vec![(field.clone(), file.as_str().into())]);
+    entries.seeds = swept(files.into_iter().zip(names).map(seed).collect(), sweeps);
+    Entries { field: Some(field), ..entries }
 }

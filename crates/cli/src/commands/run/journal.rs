@@ -1,10 +1,13 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
+use std::path::Path;
+use std::sync::Arc;
 
-use inferstore::Decimal;
-use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
+use inferstore::{Client, Decimal};
+use inferstore_batch::{Batch, Error, ItemId, Journal, JournalError, JournalErrorKind, Step};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::contents::without_content;
@@ -27,20 +30,20 @@ pub(super) struct Earlier {
 impl Earlier {
     /// Counts what earlier starts did for these files.
     pub(super) fn count(
-        journal: &Journal,
-        keys: impl Iterator<Item = String>,
+        items: &Batch,
+        keys: impl Iterator<Item = Result<String, Failure>>,
         price: Option<&Decimal>,
-    ) -> Self {
-        let committed = journal.committed(price.unwrap_or(&Decimal::default()));
+    ) -> Result<Self, Failure> {
+        let committed = items.committed(price.unwrap_or(&Decimal::default()));
         let mut earlier = Self { committed, ..Self::default() };
         for key in keys {
-            match journal.step(&key).map(Step::last) {
+            match items.item(key?).step()? {
                 Some(Step::Saving { .. } | Step::Done { .. }) => earlier.paid += 1,
                 Some(Step::Prepared(_) | Step::Started { .. } | Step::Gone { .. }) => earlier.begun += 1,
                 _ => {}
             }
         }
-        earlier
+        Ok(earlier)
     }
 }
 
@@ -77,31 +80,64 @@ pub(super) fn key(base_url: &str, model: &str, others: &[(String, Value)], file:
     json!([base_url, model, others, file]).to_string()
 }
 
-/// The keys of a journal, by the hash of the inputs and paths of their files.
-#[derive(Default)]
-pub(in crate::commands) struct KnownKeys(HashMap<u64, Vec<String>>);
+/// The items of a folder: its journal, and which items have the same paths with other contents.
+#[derive(Clone)]
+pub(in crate::commands) struct Items {
+    batch: Batch,
+    /// The items by the hash of their inputs and of the paths of their files.
+    by_paths: Arc<Mutex<BTreeSet<(u64, ItemId)>>>,
+}
 
-impl KnownKeys {
-    pub(in crate::commands) fn of(journal: &Journal) -> Self {
-        let mut known = Self::default();
-        let tasks = journal.items().filter(|(_, step)| !matches!(step, Step::Content(_)));
-        tasks.for_each(|(key, _)| known.insert(key));
-        known
-    }
-
-    pub(in crate::commands) fn insert(&mut self, key: &str) {
-        let keys = self.0.entry(hash_of(without_content(key))).or_default();
-        if !keys.iter().any(|known| known == key) {
-            keys.reserve_exact(1);
-            keys.push(key.to_owned());
+impl Items {
+    pub(in crate::commands) fn open(client: &Client, path: &Path) -> Result<Self, JournalError> {
+        let journal = Journal::open(path)?;
+        let mut by_paths = BTreeSet::new();
+        for item in journal.items() {
+            let (id, key, step) = item?;
+            if !matches!(step, Step::Content(_)) {
+                by_paths.insert((hash_of(without_content(&key)), id));
+            }
         }
+        Ok(Self { batch: Batch::new(client, journal)?, by_paths: Arc::new(Mutex::new(by_paths)) })
     }
 
-    /// Returns the keys with other files at the same paths, and the same other inputs.
-    pub(super) fn outdated_by(&self, key: &str) -> impl Iterator<Item = &String> {
+    /// The items with these options of their batch.
+    pub(in crate::commands) fn with(mut self, options: impl FnOnce(Batch) -> Batch) -> Self {
+        self.batch = options(self.batch);
+        self
+    }
+
+    pub(in crate::commands) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Notes an item before its first step: its outputs may be replaced while it is run.
+    pub(in crate::commands) fn note(&self, key: &str) -> Result<(), JournalError> {
+        let id = self.batch.id(key)?;
+        self.by_paths.lock().insert((hash_of(without_content(key)), id));
+        Ok(())
+    }
+
+    /// Returns the items with the same inputs, and with other files at the same paths.
+    pub(super) fn outdated_by(&self, key: &str) -> Result<Vec<(String, Step)>, JournalError> {
         let own = without_content(key);
-        let all = self.0.get(&hash_of(&own)).into_iter().flatten();
-        all.filter(move |other| *other != key && without_content(other) == own)
+        let hash = hash_of(&own);
+        let begin = (hash, ItemId::default());
+        let alike: Vec<ItemId> = {
+            let by_paths = self.by_paths.lock();
+            by_paths.range(begin..).take_while(|(other, _)| *other == hash).map(|(_, id)| *id).collect()
+        };
+        let items = alike.into_iter().filter_map(|id| self.batch.read(id).transpose());
+        let is_outdated = |(other, _): &(String, Step)| other != key && without_content(other) == own;
+        items.filter(|item| item.as_ref().map_or(true, is_outdated)).collect()
+    }
+
+    /// Returns the recorded hash of the content of a file.
+    pub(super) fn content(&self, file: &str) -> Result<Option<String>, JournalError> {
+        Ok(match self.batch.item(file).step()? {
+            Some(Step::Content(hash)) => Some(hash),
+            _ => None,
+        })
     }
 }
 

@@ -15,9 +15,9 @@ pub(super) struct Row {
     pub(super) values: Vec<(String, Value)>,
 }
 
-/// Parses rows. `place` names the file in failures.
-pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
-    let malformed = |line: u64, problem: &str| {
+/// Parses rows one by one. `place` names the file in failures.
+pub(super) fn parse<'a>(text: &'a str, place: &'a str) -> Result<Box<dyn Iterator<Item = Result<Row>> + 'a>> {
+    let malformed = move |line: u64, problem: &str| {
         Failure::new(exit::INPUT, format!("{place}:{line}: {problem}"))
             .with_hint("correct the row; nothing was sent")
     };
@@ -28,13 +28,12 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
     }
     if text.trim_start().starts_with('{') {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-        let rows = lines.map(|(line, text)| {
+        return Ok(Box::new(lines.map(move |(line, text)| {
             let Members::<Value>(mut values) = serde_json::from_str(text)
                 .map_err(|error| malformed(line, &format!("no JSON object: {}", json_problem(&error))))?;
             values.retain(|(_, value)| !value.is_null());
             Ok(Row { line, values })
-        });
-        return rows.collect();
+        })));
     }
     let header = text.lines().next().unwrap_or_default();
     // Spreadsheets write semicolons where the comma is in numbers.
@@ -52,7 +51,7 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
     }
     // The parser reports where the line before a row ends, if that is a CRLF or if blank lines follow.
     let (mut line, mut counted) = (1, 0);
-    let mut line_at = |position: Option<&csv::Position>| {
+    let mut line_at = move |position: Option<&csv::Position>| {
         let reported =
             position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or_default();
         let rest = text.get(reported..).unwrap_or_default();
@@ -62,7 +61,7 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
         counted = counted.max(start);
         line
     };
-    let rows = reader.records().map(|record| {
+    Ok(Box::new(reader.into_records().map(move |record| {
         let record = record.map_err(|error| {
             let line = line_at(error.position());
             malformed(line, &format!("the row does not have {} columns", columns.len()))
@@ -70,8 +69,7 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
         let line = line_at(record.position());
         let cells = columns.iter().zip(&record).filter(|(_, cell)| !cell.is_empty());
         Ok(Row { line, values: cells.map(|(name, cell)| (name.to_owned(), cell.into())).collect() })
-    });
-    rows.collect()
+    })))
 }
 
 #[cfg(test)]
@@ -79,7 +77,7 @@ mod tests {
     use super::*;
 
     fn rows(text: &str) -> Vec<(u64, usize)> {
-        let rows = parse(text, "jobs").unwrap_or_default();
+        let rows: Vec<Row> = parse(text, "jobs").and_then(Iterator::collect).unwrap_or_default();
         rows.iter().map(|row| (row.line, row.values.len())).collect()
     }
 
@@ -102,7 +100,11 @@ mod tests {
             ("{\"a\":1}\n{\"a\"\n", "jobs:2: no JSON object"),
             ("{\"a\":1,\"b\":2,\"a\":3}", "jobs:1: no JSON object: \"a\" is given twice"),
         ] {
-            let failure = parse(text, "jobs").err().map(|failure| failure.headline).unwrap_or_default();
+            let failure = parse(text, "jobs")
+                .and_then(Iterator::collect::<Result<Vec<_>>>)
+                .err()
+                .map(|failure| failure.headline)
+                .unwrap_or_default();
             assert!(failure.starts_with(problem), "{failure}");
         }
     }

@@ -1,5 +1,6 @@
 //! The summary of a batch: what became of each file, and the exit code.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use inferstore::Decimal;
@@ -12,7 +13,7 @@ use super::journal::NAME;
 use crate::commands::outcome;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::output::Report;
+use crate::output::{Format, Report};
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 
@@ -115,72 +116,120 @@ impl FileOutcome {
     }
 }
 
-/// Reports what became of each file, in their order, and the sum.
-pub(super) fn report(ended: &mut [FileOutcome], total: usize, session: &Session) -> Result {
-    ended.sort_by_key(|ended| ended.place);
-    let ended = &*ended;
-    let columns = [("FILE", Fit::Keep), ("STATUS", Fit::Keep), ("COST", Fit::Drop(1)), ("OUTPUT", Fit::Keep)];
-    let mut table = if ended.is_empty() { Table::default() } else { Table::new(columns) };
-    for ended in ended.iter().filter(|ended| !ended.is_repeated) {
-        if let Some(failure) = &ended.failure {
-            session.output.error_line(&failure.headline);
+/// Summary of a batch. Files that are done are kept as they are reported, for their memory.
+#[derive(Default)]
+pub(super) struct Summary {
+    /// The texts of each file in the format of the report.
+    lines: BTreeMap<usize, Vec<String>>,
+    /// The files that are not done.
+    open: BTreeMap<usize, FileOutcome>,
+    cost: Decimal,
+    /// Numbers of files that succeeded: all, at earlier starts, and as repeated rows.
+    succeeded: usize,
+    earlier: usize,
+    repeated: usize,
+}
+
+impl Summary {
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Adds a file that has ended.
+    pub(super) fn add(&mut self, ended: FileOutcome, session: &Session) {
+        let lines = match session.output.options.format {
+            Format::Json | Format::Jsonl => vec![ended.record().to_string()],
+            Format::Quiet => ended.output_texts(),
+            Format::Table => {
+                let cost = ended.own_cost().map(ToString::to_string).unwrap_or_default();
+                vec![ended.file.clone(), ended.status.word(), cost, ended.output_texts().join(" ")]
+            }
+        };
+        self.lines.insert(ended.place, lines);
+        if !ended.was_done {
+            self.cost += ended.own_cost().cloned().unwrap_or_default();
+        }
+        if ended.status == Status::Success {
+            self.succeeded += 1;
+            self.repeated += usize::from(ended.is_repeated);
+            self.earlier += usize::from(ended.was_done && !ended.is_repeated);
+        }
+        if ended.status != Status::Success || ended.failure.is_some() {
+            self.open.insert(ended.place, ended);
         }
     }
-    // A batch may have very many files: they are made into one form.
-    let (recorded, shown) = if session.output.is_json() { (ended, &[][..]) } else { (&[][..], ended) };
-    for ended in shown {
-        table.add([
-            Cell::from(ended.file.as_str()),
-            Cell::status(&ended.status.word()),
-            Cell::from(ended.own_cost().map(ToString::to_string).unwrap_or_default()),
-            Cell::from(ended.output_texts().join(" ")),
-        ]);
+
+    /// Reports what became of each file, in their order, and the sum.
+    pub(super) fn report(&mut self, total: usize, session: &Session) -> Result {
+        for ended in self.open.values().filter(|ended| !ended.is_repeated) {
+            if let Some(failure) = &ended.failure {
+                session.output.error_line(&failure.headline);
+            }
+        }
+        let count = |status: Status| self.open.values().filter(|ended| ended.status == status).count();
+        let others = [
+            (self.earlier, "of them earlier"),
+            (self.repeated, "of them repeated rows"),
+            (count(Status::NotSaved), "not saved"),
+            (count(Status::Unfinished), "unfinished"),
+        ];
+        let others = others.iter().filter(|(count, _)| *count > 0);
+        let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
+        let below = vec![format!("{} of {total} succeeded{others}; cost {}", self.succeeded, self.cost)];
+        let columns =
+            [("FILE", Fit::Keep), ("STATUS", Fit::Keep), ("COST", Fit::Drop(1)), ("OUTPUT", Fit::Keep)];
+        let mut table = if self.lines.is_empty() { Table::default() } else { Table::new(columns) };
+        let mut texts = Vec::new();
+        for (_, lines) in std::mem::take(&mut self.lines) {
+            match (session.output.options.format, <[String; 4]>::try_from(lines)) {
+                (Format::Table, Ok([file, status, cost, output])) => {
+                    table.add([
+                        Cell::from(file),
+                        Cell::status(&status),
+                        Cell::from(cost),
+                        Cell::from(output),
+                    ]);
+                }
+                (_, Ok(lines)) => texts.extend(lines),
+                (_, Err(lines)) => texts.extend(lines),
+            }
+        }
+        let report = match session.output.is_json() {
+            true => Report::of_list(table, texts, Vec::new()),
+            false => Report::of_list(table, Vec::new(), texts),
+        };
+        session.output.report_done(&Report { below, fields: &FIELDS, ..report })
     }
-    let cost: Decimal = ended.iter().filter(|ended| !ended.was_done).filter_map(FileOutcome::own_cost).sum();
-    let all = |status: Status| ended.iter().filter(move |ended| ended.status == status);
-    let (succeeded, repeated) =
-        (all(Status::Success), all(Status::Success).filter(|ended| ended.is_repeated));
-    let earlier = all(Status::Success).filter(|ended| ended.was_done && !ended.is_repeated);
-    let others = [
-        (earlier.count(), "of them earlier"),
-        (repeated.count(), "of them repeated rows"),
-        (all(Status::NotSaved).count(), "not saved"),
-        (all(Status::Unfinished).count(), "unfinished"),
-    ];
-    let others = others.iter().filter(|(count, _)| *count > 0);
-    let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
-    let below = vec![format!("{} of {total} succeeded{others}; cost {cost}", succeeded.count())];
-    let records: Vec<String> = recorded.iter().map(|ended| ended.record().to_string()).collect();
-    let quiet = shown.iter().flat_map(FileOutcome::output_texts).collect();
-    session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
-}
 
-/// The failure of the batch, with the tasks that may go on: JSON has them in its records.
-pub(super) fn failure_of(ended: &[FileOutcome], code: u8, headline: String, hint: String) -> Failure {
-    let data = ended.iter().flat_map(FileOutcome::tasks).collect();
-    Failure { data, ..Failure::new(code, headline).with_hint(hint) }
-}
+    /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
+    pub(super) fn failure(&self, code: u8, headline: String, hint: String) -> Failure {
+        let data = self.open.values().flat_map(FileOutcome::tasks).collect();
+        Failure { data, ..Failure::new(code, headline).with_hint(hint) }
+    }
 
-/// The result of a batch that was not interrupted: with the exit code of its files if they have the same.
-pub(super) fn result(ended: &[FileOutcome]) -> Result {
-    let failures: Vec<(&Failure, Status)> =
-        ended.iter().filter_map(|ended| Some((ended.failure.as_ref()?, ended.status))).collect();
-    // Those that were not started have no cause of their own.
-    let mut causes = failures.iter().filter(|(_, status)| *status != Status::NotStarted);
-    let Some((first, _)) = causes.next().or(failures.first()) else { return Ok(()) };
-    let is_the_same = causes.all(|(failure, _)| failure.code == first.code);
-    // What says that nothing was created, or sent, is about that file.
-    let is_untrue = first.code == exit::INPUT && ended.iter().any(|ended| ended.task.is_some());
-    let code = if is_the_same && !is_untrue { first.code } else { exit::FAILED };
-    let hint = first.hint.as_deref().map(|hint| hint.trim_end_matches("; nothing was sent"));
-    let hint = hint.map(|hint| format!("{hint}. Then ")).unwrap_or_default();
-    let hint = format!("{hint}the same command continues: {NAME} in the folder of -o has what is done");
-    let open =
-        failures.iter().filter(|(_, status)| matches!(status, Status::Unfinished | Status::Unknown)).count();
-    let headline = match (failures.len() - open, open) {
-        (failed, 0) => format!("{failed} of {} files failed", ended.len()),
-        (0, open) => format!("{open} of {} files are unfinished", ended.len()),
-        (failed, open) => format!("{failed} of {} files failed, and {open} are unfinished", ended.len()),
-    };
-    Err(failure_of(ended, code, headline, hint))
+    /// The result of a batch that was not interrupted: with the exit code of its files if they have the same.
+    pub(super) fn result(&self, total: usize) -> Result {
+        let failures: Vec<(&Failure, Status)> =
+            self.open.values().filter_map(|ended| Some((ended.failure.as_ref()?, ended.status))).collect();
+        // Those that were not started have no cause of their own.
+        let mut causes = failures.iter().filter(|(_, status)| *status != Status::NotStarted);
+        let Some((first, _)) = causes.next().or(failures.first()) else { return Ok(()) };
+        let is_the_same = causes.all(|(failure, _)| failure.code == first.code);
+        // What says that nothing was created, or sent, is about that file.
+        let has_task = self.succeeded > 0 || self.open.values().any(|ended| ended.task.is_some());
+        let is_untrue = first.code == exit::INPUT && has_task;
+        let code = if is_the_same && !is_untrue { first.code } else { exit::FAILED };
+        let hint = first.hint.as_deref().map(|hint| hint.trim_end_matches("; nothing was sent"));
+        let hint = hint.map(|hint| format!("{hint}. Then ")).unwrap_or_default();
+        let hint = format!("{hint}the same command continues: {NAME} in the folder of -o has what is done");
+        let is_open =
+            |(_, status): &&(&Failure, Status)| matches!(status, Status::Unfinished | Status::Unknown);
+        let open = failures.iter().filter(is_open).count();
+        let headline = match (failures.len() - open, open) {
+            (failed, 0) => format!("{failed} of {total} files failed"),
+            (0, open) => format!("{open} of {total} files are unfinished"),
+            (failed, open) => format!("{failed} of {total} files failed, and {open} are unfinished"),
+        };
+        Err(self.failure(code, headline, hint))
+    }
 }

@@ -7,7 +7,7 @@ use futures_util::stream;
 use inferstore_batch::Item;
 
 use super::Batch;
-use crate::commands::run::summary::{self, FileOutcome, Status};
+use crate::commands::run::summary::{FileOutcome, Status, Summary};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::Result;
@@ -23,7 +23,7 @@ impl Batch<'_> {
     /// Reports an interrupted batch, and leaves or cancels the tasks that were waited for.
     pub(super) async fn interrupted(
         &self,
-        mut ended: Vec<FileOutcome>,
+        mut summary: Summary,
         total: usize,
         signals: &mut Signals,
     ) -> Result {
@@ -34,12 +34,11 @@ impl Batch<'_> {
             let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
             tasks = format!("{canceled} queued tasks were canceled");
         }
-        ended.extend(left);
-        ended.extend(self.repeated(&ended));
+        left.into_iter().for_each(|left| self.add(left, &mut summary));
         // The interrupt is the failure of the batch.
-        let _ = summary::report(&mut ended, total, self.session);
+        let _ = summary.report(total, self.session);
         let hint = "the same command continues, and pays nothing twice".to_owned();
-        Err(summary::failure_of(&ended, exit::DETACHED, format!("interrupted; {tasks}"), hint))
+        Err(summary.failure(exit::DETACHED, format!("interrupted; {tasks}"), hint))
     }
 
     /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.

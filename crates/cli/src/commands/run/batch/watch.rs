@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use inferstore_batch::{Journal, Step};
+use inferstore_batch::Step;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::quote::Quote;
 use super::{Batch, Plan};
 use crate::commands::outputs::expanded;
-use crate::commands::run::contents::identity;
+use crate::commands::run::contents::{Contents, identity};
 use crate::commands::run::entries::{Entry, Template};
 use crate::commands::run::journal::{Earlier, NAME};
-use crate::commands::run::summary::{self, FileOutcome, Status};
+use crate::commands::run::summary::{Status, Summary};
 use crate::commands::run::warn_if_offline;
 use crate::commands::signals::Signals;
 use crate::exit;
@@ -46,21 +46,21 @@ pub(in crate::commands::run) async fn execute(
         return Err(Failure::usage("the outputs would become inputs: -o names the folder that is watched")
             .with_hint(format!("give another folder, such as -o {}/outputs/", given.trim_end_matches('/'))));
     }
-    let journal = Journal::open(outputs.join(NAME))?;
+    let items = plan.items(&outputs.join(NAME))?;
     if let Some(budget) = &plan.options.budget {
         let price = plan.client.model(&*plan.model).cost().await?.cost;
-        let earlier = Earlier::count(&journal, std::iter::empty(), price.as_ref());
+        let earlier = Earlier::count(items.batch(), std::iter::empty(), price.as_ref())?;
         plan.price = Some(Quote { price, count: 0, earlier }.check(budget)?);
     }
     warn_if_offline(&plan.model, &plan.client, &plan.options, session).await;
     let mut signals = Signals::new()?;
-    let batch = Batch::new(plan, journal, session);
+    let batch = Batch::new(plan, items, session);
     let mut watched = Watched { given, path: &folder, before: BTreeMap::new(), odd: HashSet::new() };
     watched.read(session)?;
     session.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
     let jobs = usize::from(batch.plan.options.jobs);
     let (mut queue, mut latest, mut places) = (VecDeque::new(), HashMap::new(), 0..);
-    let (mut running, mut files, mut ended) = (FuturesUnordered::new(), HashSet::new(), Vec::new());
+    let (mut running, mut files, mut ended) = (FuturesUnordered::new(), HashSet::new(), Summary::default());
     // The files that failed while the service could not respond, and when they are run again.
     let mut again = VecDeque::new();
     let mut ticks = interval(INTERVAL);
@@ -80,7 +80,7 @@ pub(in crate::commands::run) async fn execute(
             () = signals.next() => {
                 batch.progress.lock().end();
                 if running.is_empty() {
-                    return batch.report(&mut ended);
+                    return batch.report_new(ended);
                 }
                 let total = ended.len() + running.len();
                 return batch.interrupted(ended, total, &mut signals).await;
@@ -91,7 +91,7 @@ pub(in crate::commands::run) async fn execute(
                 if one.task.is_none() && (is_temporary || one.status == Status::Unknown) {
                     again.push_back((Instant::now() + RETRY_INTERVAL, one.file.clone()));
                 }
-                ended.push(one);
+                batch.add(one, &mut ended);
                 if running.is_empty() && queue.is_empty() {
                     batch.progress.lock().end();
                 }
@@ -101,7 +101,7 @@ pub(in crate::commands::run) async fn execute(
                 if is_stopped && !(running.is_empty() && queue.is_empty()) {
                     continue;
                 }
-                let reported = batch.report(&mut std::mem::take(&mut ended));
+                let reported = batch.report_new(std::mem::take(&mut ended));
                 if is_stopped {
                     return reported;
                 }
@@ -113,7 +113,7 @@ pub(in crate::commands::run) async fn execute(
                     latest.remove(&file);
                 }
                 let complete = watched.read(session)?;
-                let new = batch.new_entries(template.entries(&complete, session), &mut latest);
+                let new = batch.new_entries(template.entries(complete, session)?, &mut latest)?;
                 batch.progress.lock().count(new.len());
                 queue.retain(|queued| !new.iter().any(|entry| entry.label == queued.label));
                 queue.extend(new);
@@ -124,32 +124,34 @@ pub(in crate::commands::run) async fn execute(
 
 impl Batch<'_> {
     /// Reports the files that have ended, if there are any.
-    fn report(&self, ended: &mut [FileOutcome]) -> Result {
-        if ended.is_empty() {
-            return Ok(());
-        }
-        let total = ended.len();
-        let reported = self.progress.lock().suspend(|| summary::report(ended, total, self.session));
-        summary::result(ended).and(reported)
+    fn report_new(&self, ended: Summary) -> Result {
+        let count = ended.len();
+        if count == 0 { Ok(()) } else { self.progress.lock().suspend(|| self.report(ended, count)) }
     }
 
     /// The entries that are not done, and whose files are new or have changed.
-    fn new_entries(&self, mut entries: Vec<Entry>, latest: &mut HashMap<String, Latest>) -> Vec<Entry> {
+    fn new_entries(
+        &self,
+        mut entries: Vec<Entry>,
+        latest: &mut HashMap<String, Latest>,
+    ) -> Result<Vec<Entry>> {
         let is_latest = |entry: &Entry, key: &str| {
             latest.get(&entry.label).is_some_and(|latest| latest.key == key || latest.item == key)
         };
         entries.retain(|entry| !is_latest(entry, &self.plan.key(entry)));
-        let keys: Vec<String> = entries.iter().map(|entry| self.plan.key(entry)).collect();
-        self.plan.recognize(&mut entries, &self.known.lock(), |key| self.items.item(key).step());
-        let mut keys = keys.into_iter();
-        entries.retain(|entry| {
-            let (key, item) = (keys.next().unwrap_or_default(), self.plan.key(entry));
-            self.known.lock().insert(&item);
-            let is_done = matches!(self.items.item(&*item).step(), Some(Step::Done { .. }));
+        let (mut contents, mut new) = (Contents::default(), Vec::new());
+        for mut entry in entries {
+            let key = self.plan.key(&entry);
+            self.plan.recognize(&mut entry, &mut contents, &self.items)?;
+            let item = self.plan.key(&entry);
+            self.items.note(&item)?;
+            let is_done = matches!(self.items.batch().item(&*item).step()?, Some(Step::Done { .. }));
             let before = latest.insert(entry.label.clone(), Latest { key, item: item.clone() });
-            !is_done && before.is_none_or(|before| before.item != item)
-        });
-        entries
+            if !is_done && before.is_none_or(|before| before.item != item) {
+                new.push(entry);
+            }
+        }
+        Ok(new)
     }
 }
 
