@@ -94,6 +94,23 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
         client.download_bytes(stored.download_url, max_size=10)
 
 
+def test_inputs_that_are_no_json_are_refused_before_an_upload(client: Client) -> None:
+    declared = {"input_image": {"type": "file"}, "note": {"type": "string"}}
+    client._api._core.declarations["of-test"] = time.monotonic(), declared
+    before = [file["key"] for file in client.files("samples")["files"]]
+    with pytest.raises(inferstore.InvalidArgument, match="cannot be sent as JSON"):
+        client.run("of-test", {"input_image": File(PIXEL, "a.png"), "note": {1, 2}})
+    assert [file["key"] for file in client.files("samples")["files"]] == before
+
+
+def test_a_folder_that_cannot_be_made_is_named(client: Client, service: Service, tmp_path: Path) -> None:
+    service.model(then="succeed", output={"output_image": "https://files.example/o.png"})
+    outcome = client.run(MODEL, INPUTS)
+    (tmp_path / "file").touch()
+    with pytest.raises(inferstore.FileError, match="file/outputs"):
+        client.save(outcome, tmp_path / "file" / "outputs")
+
+
 def test_a_download_that_fails_leaves_no_file(client: Client, service: Service, tmp_path: Path) -> None:
     stored = client.upload(File(PIXEL, "a.png"))
     service.fault("status", operation="getObject", status=404)

@@ -258,7 +258,10 @@ async def save(
 ) -> dict[str, Path]:
     """Downloads every URL of an output into a folder. Returns the paths by the names of the output."""
     api, paths, output = Api(api._core, deadline), {}, outcome.output
-    await api._core.io.work(lambda: os.makedirs(folder, exist_ok=True))
+    try:
+        await api._core.io.work(lambda: os.makedirs(folder, exist_ok=True))
+    except OSError as error:
+        raise FileError(str(folder), str(error.strerror), "name another folder; the task is paid") from None
     for name, url in (output if isinstance(output, dict) else {"output": output}).items():
         if is_web_url(url):
             # A name of a model must not lead out of the folder.

@@ -23,7 +23,7 @@ from typing import Any, cast
 from . import _errors as errors
 from ._files import Source, store
 from ._inputs import check, is_file, numeric, segment
-from ._transport import INITIAL_BACKOFF, Api, Core, OpenCreate, plain
+from ._transport import INITIAL_BACKOFF, Api, Core, OpenCreate, encode, plain
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -255,6 +255,8 @@ async def start(
     files = [name for name in inputs if is_file(inputs[name])]
     sources = {name: await core.io.work(partial(Source, inputs[name])) for name in files}
     values = await checked(api, model, inputs)
+    # Inputs that are no JSON fail before an upload.
+    encode({name: value for name, value in values.items() if name not in sources})
     if limit is not None:
         cost = as_object(await api.cost(model)).get("cost")
         if not isinstance(cost, Decimal) or cost > limit:
