@@ -100,8 +100,8 @@ impl<'a> Batch<'a> {
     async fn execute(self) -> Result {
         warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, self.session).await;
         let mut signals = Signals::new()?;
-        let total = self.plan.len();
-        self.progress.lock().count(self.plan.distinct().count());
+        let total = self.plan.places().len();
+        self.progress.lock().count(self.plan.distinct.len());
         let mut summary = Summary::default();
         let is_interrupted = self.run_all(&mut summary, &mut signals).await;
         self.progress.lock().end();
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
                 FileOutcome { place, file, failure, ..FileOutcome::default() }
             }
         };
-        let runs = stream::iter(self.plan.distinct()).map(run);
+        let runs = stream::iter(self.plan.distinct.iter().copied()).map(run);
         let mut runs = std::pin::pin!(runs.buffer_unordered(usize::from(self.plan.options.jobs)));
         loop {
             tokio::select! {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use inferstore::{Decimal, Inputs};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::inputs::{
@@ -14,7 +13,7 @@ use super::journal::hash_of;
 use super::names::unique_names;
 use super::rows::{self, Row};
 use super::sweeps::{Sweep, is_number, sweeps};
-use crate::commands::api::{place_of, text_of};
+use crate::commands::api::{not_read, place_of, text_of};
 use crate::commands::outputs::short;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -52,40 +51,27 @@ pub(in crate::commands) struct Entries {
 /// Seed of an entry: the part that no other entry has.
 #[derive(Clone)]
 pub(super) struct Seed {
-    /// See [`Entry`].
     pub(super) label: Box<str>,
     name: Box<str>,
-    /// The inputs of the row, and the values of sweeps, as JSON: it takes less memory.
-    values: Box<str>,
-}
-
-/// The inputs of a seed.
-#[derive(Default, Serialize, Deserialize)]
-struct Values {
-    row: Vec<(String, Value)>,
-    swept: Vec<(String, String)>,
+    /// The inputs of the row as JSON, which takes less memory.
+    row: Box<str>,
+    /// The values of sweeps.
+    swept: Box<[(String, String)]>,
 }
 
 impl Seed {
-    fn new(label: &str, name: &str, row: Vec<(String, Value)>) -> Self {
-        Self { label: label.into(), name: name.into(), values: Values { row, swept: Vec::new() }.packed() }
-    }
-}
-
-impl Values {
-    fn of(seed: &Seed) -> Self {
-        serde_json::from_str(&seed.values).unwrap_or_default()
-    }
-
-    fn packed(&self) -> Box<str> {
-        serde_json::to_string(self).unwrap_or_default().into()
+    fn new(label: &str, name: &str, row: &[(String, Value)]) -> Self {
+        let row = json!(row).to_string().into();
+        Self { label: label.into(), name: name.into(), row, swept: Box::default() }
     }
 }
 
 impl Entries {
     /// Makes an entry.
     pub(super) fn entry(&self, seed: &Seed, session: &Session) -> Result<Entry> {
-        let Values { mut row, swept } = Values::of(seed);
+        let row = serde_json::from_str(&seed.row);
+        let mut row: Vec<(String, Value)> =
+            row.map_err(|error| not_read(format!("{} cannot be read: {error}", seed.label)))?;
         let file = self.field.as_ref().zip(row.pop_if(|(name, _)| Some(&*name) == self.field.as_ref()));
         let mut entry = entry(&seed.label, row, &self.declared, &self.inputs, &self.others, session)?;
         if let Some((field, (_, path))) = file {
@@ -93,9 +79,9 @@ impl Entries {
             entry.inputs = attach_path(entry.inputs, field.clone(), path, session);
             entry.file = identity_of(path, session);
         }
-        for (name, value) in swept {
-            entry.inputs = entry.inputs.set(name.clone(), &value);
-            entry.others.push((name, value.into()));
+        for (name, value) in &seed.swept {
+            entry.inputs = entry.inputs.set(name.clone(), value);
+            entry.others.push((name.clone(), value.as_str().into()));
         }
         Ok(Entry { name: seed.name.to_string(), ..entry })
     }
@@ -134,7 +120,7 @@ pub(super) fn entries(
         (Some(path), _) => read(path, version, &entries, session)?,
         (None, Some(field)) => return Ok(of_files(loose, field, entries, sweeps)),
         (None, None) => {
-            vec![Seed::new("", &name_of(&loose, &files).unwrap_or_default(), Vec::new())]
+            vec![Seed::new("", &name_of(&loose, &files).unwrap_or_default(), &[])]
         }
     };
     entries.seeds = swept(seeds, sweeps);
@@ -170,7 +156,7 @@ fn read(
             while !names.insert(hash_of(&name)) {
                 name = format!("{name}-row-{line}");
             }
-            Ok(swept(vec![Seed::new(&label, &name, row)], &sweeps))
+            Ok(swept(vec![Seed::new(&label, &name, &row)], &sweeps))
         };
         seeds.extend(seed().map_err(|failure| failure.about(&label))?);
     }
@@ -249,12 +235,12 @@ fn swept(seeds: Vec<Seed>, sweeps: &[Sweep]) -> Vec<Seed> {
                 "" => after.into(),
                 before => format!("{before}{between}{after}").into(),
             };
-            let mut values = Values::of(seed);
-            values.swept.push((name.clone(), value.to_string()));
+            let swept = seed.swept.iter().cloned().chain([(name.clone(), value.to_string())]);
             Seed {
                 label: join(&seed.label, " ", format!("{name}={value}")),
                 name: join(&seed.name, "-", format!("{name}-{value}")),
-                values: values.packed(),
+                row: seed.row.clone(),
+                swept: swept.collect(),
             }
         };
         seeds.iter().flat_map(|seed| values.iter().map(move |value| with(seed, value))).collect()
@@ -299,7 +285,7 @@ fn of_files(files: Vec<String>, field: String, mut entries: Entries, sweeps: &[S
     entries.others.remove(&field);
     let names = unique_names(&files);
     let seed =
-        |(file, name): (String, String)| Seed::new(&file, &name, vec![(field.clone(), file.as_str().into())]);
+        |(file, name): (String, String)| Seed::new(&file, &name, &[(field.clone(), file.as_str().into())]);
     entries.seeds = swept(files.into_iter().zip(names).map(seed).collect(), sweeps);
     Entries { field: Some(field), ..entries }
 }

@@ -34,7 +34,7 @@ pub(in crate::commands) struct Plan {
     /// The entries with the same inputs as an entry before, which is run for them.
     pub(super) repeated: HashMap<usize, Vec<usize>>,
     /// The places of the entries that are run.
-    distinct: Vec<usize>,
+    pub(super) distinct: Vec<usize>,
     /// The keys of items with the same contents, whose files had other times.
     recognized: HashMap<usize, String>,
     pub(in crate::commands) options: RunOptions,
@@ -110,14 +110,12 @@ impl Plan {
         Ok(())
     }
 
-    /// The places of the entries that are run.
-    pub(super) fn distinct(&self) -> impl Iterator<Item = usize> {
-        self.distinct.iter().copied()
-    }
-
-    /// Number of entries that are reported.
-    pub(super) fn len(&self) -> usize {
-        self.distinct.len() + self.repeated.values().map(Vec::len).sum::<usize>()
+    /// The places of the entries that are reported, in their order.
+    pub(super) fn places(&self) -> Vec<usize> {
+        let repeated = self.repeated.values().flatten();
+        let mut places: Vec<usize> = self.distinct.iter().chain(repeated).copied().collect();
+        places.sort_unstable();
+        places
     }
 
     pub(super) fn entry(&self, place: usize, session: &Session) -> Result<Entry> {
@@ -143,7 +141,7 @@ impl Plan {
             let run = run.options(|run| run.skip_validation = self.options.no_check);
             run.check().await.map_err(|error| Failure::from(error).about(&entry.label))
         };
-        let checks = stream::iter(0..self.entries.seeds.len()).map(check).buffered(MAX_CONCURRENT_CHECKS);
+        let checks = stream::iter(self.places()).map(check).buffered(MAX_CONCURRENT_CHECKS);
         let mistakes = checks.filter_map(|checked| ready(checked.err())).take(MAX_MISTAKES);
         session.output.failures(mistakes.collect().await)
     }
@@ -153,9 +151,9 @@ impl Plan {
         let needs_price =
             self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
         let price = if needs_price { self.client.model(&*self.model).cost().await?.cost } else { None };
-        let keys = self.distinct().map(|place| Ok(self.key(&self.entry(place, session)?)));
+        let keys = self.distinct.iter().map(|&place| Ok(self.key(&self.entry(place, session)?)));
         let earlier = items.map(|items| Earlier::count(items.batch(), keys, price.as_ref())).transpose()?;
-        Ok(Quote { price, count: self.distinct().count(), earlier: earlier.unwrap_or_default() })
+        Ok(Quote { price, count: self.distinct.len(), earlier: earlier.unwrap_or_default() })
     }
 
     /// Reports what the batch would cost.
@@ -176,7 +174,7 @@ impl Plan {
             ("files", Some(count.to_string())),
             ("cost", total.clone()),
         ]);
-        let files: Vec<String> = self.distinct().map(|place| self.label(place)).collect();
+        let files: Vec<String> = self.distinct.iter().map(|&place| self.label(place)).collect();
         let json = json!({"model": self.model, "files": files, "cost": total}).to_string();
         session.output.report(&Report { table, json, ..Report::default() })
     }
@@ -199,7 +197,7 @@ impl Plan {
     /// Finds the items of entries whose files have new times, and the contents that they had.
     pub(super) fn recognize_all(&mut self, items: &Items, session: &Session) -> Result {
         let mut contents = Contents::default();
-        for place in self.distinct().collect::<Vec<_>>() {
+        for place in self.distinct.clone() {
             let mut entry = self.entry(place, session)?;
             self.recognize(&mut entry, &mut contents, items)?;
             self.recognized.extend(entry.item.map(|item| (place, item)));
