@@ -20,7 +20,7 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
     let kinds = inputs.iter().map(|(name, descriptor)| types.input(name, descriptor)).collect();
     let input = structure("Input", &inputs, kinds);
     // A word of a list is a text here: a result is paid, and a new word must not lose it.
-    let kinds = outputs.iter().map(|(_, descriptor)| types.plain(descriptor)).collect();
+    let kinds = outputs.iter().map(|(_, descriptor)| types.plain(descriptor).to_owned()).collect();
     let output = structure("Output", &outputs, kinds);
     let Types { enums, has_json, .. } = types;
     // A line of text that others wrote must stay one.
@@ -77,7 +77,7 @@ struct Types {
 
 impl Types {
     fn input(&mut self, field: &str, descriptor: &Descriptor) -> String {
-        let kind = self.words(field, descriptor).unwrap_or_else(|| self.plain(descriptor));
+        let kind = self.words(field, descriptor).unwrap_or_else(|| self.plain(descriptor).to_owned());
         if descriptor.required == Some(true) { kind } else { format!("Option<{kind}>") }
     }
 
@@ -106,8 +106,8 @@ impl Types {
         Some(name)
     }
 
-    fn plain(&mut self, descriptor: &Descriptor) -> String {
-        let kind = match descriptor.type_ {
+    fn plain(&mut self, descriptor: &Descriptor) -> &'static str {
+        match descriptor.type_ {
             Some(DescriptorType::Int) => "i64",
             Some(DescriptorType::Float) => "f64",
             Some(DescriptorType::File | DescriptorType::Options | DescriptorType::String) => "String",
@@ -116,8 +116,7 @@ impl Types {
                 self.has_json = true;
                 "serde_json::Value"
             }
-        };
-        kind.to_owned()
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args as _, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use inferstore::Client;
 use inferstore::types::{ModelVersioning, TaskRecord};
@@ -23,7 +23,7 @@ use crate::settings::{Global, Session};
 const TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Number of tasks that are offered.
-const MAX_TASKS: u32 = 30;
+const MAX_TASKS: u64 = 30;
 
 /// Identifiers of models.
 pub(crate) fn models() -> ArgValueCompleter {
@@ -62,7 +62,7 @@ async fn models_of(client: &Client) -> Option<Vec<Word>> {
 }
 
 async fn tasks_of(client: &Client) -> Option<Vec<Word>> {
-    let newest = lists::newest_tasks(client, 0, MAX_TASKS).await.ok()?;
+    let newest = lists::newest_tasks(client, MAX_TASKS).await.ok()?;
     let describe = |task: &TaskRecord| {
         let status = task.status.as_ref().map(ToString::to_string).unwrap_or_default();
         format!("{} {status}", task.model_id.clone().unwrap_or_default())
@@ -106,13 +106,6 @@ fn asked(
     candidates(found.unwrap_or_default(), current)
 }
 
-/// The options that choose the service.
-#[derive(Parser)]
-struct Settings {
-    #[command(flatten)]
-    global: Global,
-}
-
 /// A client of the service that the words name.
 fn client_of(words: &[String]) -> Option<Client> {
     let mut environment = Environment::of_this_process();
@@ -127,7 +120,8 @@ fn client_of(words: &[String]) -> Option<Client> {
             settings.extend(words.get(place + 1).filter(|_| !word.contains('=')).cloned());
         }
     }
-    let Settings { global } = Settings::try_parse_from(settings).ok()?;
+    let options = Global::augment_args(clap::Command::new("inferstore"));
+    let global = Global::from_arg_matches(&options.try_get_matches_from(settings).ok()?).ok()?;
     let session = Session { global, environment, output };
     // A keyring that is locked waits for a person.
     let (sender, client) = mpsc::channel();

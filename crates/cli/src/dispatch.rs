@@ -22,7 +22,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Logout => login::remove(None, &session),
         Command::Profile(command) => profile::execute(command, &session),
         Command::Alias(command) => alias::execute(command, &cli::tree(), &session),
-        Command::Model(model_init::Command::Init(arguments)) => model_init::execute(arguments, &session),
+        Command::Model(command) => model_init::execute(command, &session),
         Command::ModelWorker(arguments) => model_worker::execute(&arguments),
         // These run a service beside what they do.
         Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),

@@ -126,17 +126,16 @@ fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
     place_of_command(typed, arguments)?;
     let own = match typed.as_str() {
-        "list" | "ls" => "models list",
-        "show" => "task show @last",
-        "put" | "cp" => "files upload",
-        "get" => "files download",
-        "rm" | "delete" => "files delete",
-        "ps" | "history" => "task list",
-        "logs" => "task logs @last",
-        "config" | "configure" => "profile",
-        _ => "",
+        "list" | "ls" => Some("models list"),
+        "show" => Some("task show @last"),
+        "put" | "cp" => Some("files upload"),
+        "get" => Some("files download"),
+        "rm" | "delete" => Some("files delete"),
+        "ps" | "history" => Some("task list"),
+        "logs" => Some("task logs @last"),
+        "config" | "configure" => Some("profile"),
+        _ => None,
     };
-    let own = (!own.is_empty()).then(|| own.to_owned());
     let root = command();
     let groups = root.get_subcommands().filter(|group| !group.is_hide_set());
     // The commands of operators are no one's first thought.
@@ -145,8 +144,8 @@ fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String
         Some(format!("{} {}", group.get_name(), command.get_name()))
     });
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
-    own.or(inner)
-        .or_else(|| inferstore::nearest(typed, visible.map(clap::Command::get_name)).map(str::to_owned))
+    let nearest = || inferstore::nearest(typed, visible.map(clap::Command::get_name)).map(str::to_owned);
+    own.map(str::to_owned).or(inner).or_else(nearest)
 }
 
 /// Prints the help, the version, or what is wrong with the arguments.

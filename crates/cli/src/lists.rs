@@ -4,12 +4,13 @@ use inferstore::types::{ModelListRequest, ModelSummary, TaskRecord};
 use inferstore::{Client, Error, Page};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::failure::Result;
 use crate::output::Report;
 use crate::recorded::with_json;
-use crate::table::Table;
+use crate::table::{Cell, Fit, Table};
 
 /// The most records that the service returns at once.
 pub(crate) const MAX_PAGE: u32 = 100;
@@ -32,6 +33,22 @@ struct Payload {
     records: Option<Vec<Box<RawValue>>>,
 }
 
+/// Returns the report of a list that this command makes. A row has the cells of a record, its JSON, and what
+/// `--quiet` writes of it.
+pub(crate) fn report<C: Into<Cell>, const N: usize>(
+    columns: [(&str, Fit); N],
+    rows: impl IntoIterator<Item = ([C; N], Value, String)>,
+) -> Report {
+    let mut table = Table::new(columns);
+    let (mut records, mut quiet) = (Vec::new(), Vec::new());
+    for (cells, record, name) in rows {
+        table.add(cells);
+        records.push(record.to_string());
+        quiet.push(name);
+    }
+    Report::of_list(table, records, quiet)
+}
+
 /// The JSON of the records of a payload.
 pub(crate) fn records(payload: &str) -> Vec<String> {
     let records = serde_json::from_str::<Payload>(payload).ok().and_then(|payload| payload.records);
@@ -51,14 +68,11 @@ async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>) -> Result<
 }
 
 /// At most `limit` records from an offset on. Ends at an empty page, or at the total of the service.
-pub(crate) async fn range<T, Fetched>(
+pub(crate) async fn range<T>(
     first: u64,
     limit: u64,
-    fetch: impl Fn(u64, u32) -> Fetched,
-) -> Result<Listed<T>>
-where
-    Fetched: Future<Output = Result<Page<T>, Error>>,
-{
+    fetch: impl AsyncFn(u64, u32) -> Result<Page<T>, Error>,
+) -> Result<Listed<T>> {
     let mut listed = Listed { records: Vec::new(), total: None, page: None };
     loop {
         let read = listed.records.len() as u64;
@@ -123,15 +137,13 @@ where
         None => page(fetch(number, size)).await.map(|page| page.records),
     };
     if let Some(total) = total.filter(|_| is_newest_first && length > 0) {
-        let end = total.saturating_sub(start);
-        let mut number = end.div_ceil(length);
-        let mut of_last = end - number.saturating_sub(1) * length;
-        while number > 0 && records.len() < wanted {
-            let mut older = read(number).await?;
-            older.truncate(count(of_last));
+        let mut end = total.saturating_sub(start);
+        while end > 0 && records.len() < wanted {
+            let before = (end - 1) / length;
+            let mut older = read(before + 1).await?;
+            older.truncate(count(end - before * length));
             records.extend(older.into_iter().rev().filter(is_wanted));
-            number -= 1;
-            of_last = length;
+            end = before * length;
         }
     } else {
         // Without a total, the newest records are known at the end.
@@ -200,9 +212,9 @@ pub(crate) async fn first_models(client: &Client) -> Result<Vec<ModelSummary>, E
 }
 
 /// The newest tasks, the newest first.
-pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Result<Vec<TaskRecord>> {
+pub(crate) async fn newest_tasks(client: &Client, limit: u64) -> Result<Vec<TaskRecord>> {
     let tasks = client.tasks();
-    let listed = newest(offset, limit.into(), None, |limit, offset| tasks.page(limit, offset)).await?;
+    let listed = newest(0, limit, None, |limit, offset| tasks.page(limit, offset)).await?;
     Ok(listed.records.into_iter().map(|(task, _)| task).collect())
 }
 
@@ -211,31 +223,31 @@ fn count(number: u64) -> usize {
 }
 
 /// Keeps so many records after those that are skipped.
-fn cut<T>(records: &mut Vec<T>, skipped: u64, limit: u64) {
+pub(crate) fn cut<T>(records: &mut Vec<T>, skipped: u64, limit: u64) {
     records.drain(..count(skipped).min(records.len()));
     records.truncate(count(limit));
 }
 
 impl<T: DeserializeOwned> Listed<T> {
-    /// Keeps the records of the range.
-    pub(crate) fn cut(&mut self, Range { offset, limit, .. }: Range) {
-        cut(&mut self.records, offset, limit);
-    }
-
     /// The list in every format. `field` is the name that the service has for its records.
-    pub(crate) fn report(self, field: &str, table: Table, quiet: impl Fn(&T) -> String) -> Report {
+    pub(crate) fn report(
+        self,
+        field: &str,
+        columns: impl IntoIterator<Item = (&'static str, Fit)>,
+        cells: impl Fn(&T) -> Vec<Cell>,
+        quiet: impl Fn(&T) -> String,
+    ) -> Report {
         let shown = self.records.len();
+        let mut table = if shown == 0 { Table::default() } else { Table::new(columns) };
+        self.records.iter().for_each(|(record, _)| table.add(cells(record)));
         let quiet = self.records.iter().map(|(record, _)| quiet(record)).collect();
         let texts: Vec<String> = self.records.into_iter().map(|(_, text)| text).collect();
         let json = self.page.unwrap_or_else(|| {
             let total = self.total.map(|total| format!(r#","total":{total}"#)).unwrap_or_default();
             format!(r#"{{"{field}":[{}]{total}}}"#, texts.join(","))
         });
-        let below = match self.total {
-            Some(total) => format!("{shown} of {total}"),
-            None => format!("{shown} shown"),
-        };
-        let table = if shown == 0 { Table::default() } else { table };
+        let shown_of = |total| format!("{shown} of {total}");
+        let below = self.total.map_or_else(|| format!("{shown} shown"), shown_of);
         Report { table, below: vec![below], json, records: Some(texts), quiet, ..Report::default() }
             .of_type::<T>()
     }

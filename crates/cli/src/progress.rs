@@ -176,12 +176,11 @@ impl Progress {
     }
 
     fn advance(&mut self, name: &str, done: u64, total: Option<u64>) {
-        if let Some(bar) = self.shown.get(name) {
-            if let Some(total) = total {
-                bar.set_length(total);
-            }
-            bar.set_position(done);
+        let Some(bar) = self.shown.get(name) else { return };
+        if let Some(total) = total {
+            bar.set_length(total);
         }
+        bar.set_position(done);
     }
 }
 

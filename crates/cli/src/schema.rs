@@ -65,11 +65,8 @@ fn words(name: &str, descriptor: &Descriptor) -> String {
         limits.push_str(&format!("; the form begins with {default}"));
     }
     let explanation = explanation(descriptor);
-    if explanation.is_empty() {
-        format!("{name} ({limits})")
-    } else {
-        format!("{name} ({limits}): {explanation}")
-    }
+    let separator = if explanation.is_empty() { "" } else { ": " };
+    format!("{name} ({limits}){separator}{explanation}")
 }
 
 /// Returns the title and the description of a parameter as sentences, in the words of the model.

@@ -143,10 +143,8 @@ impl Session {
     /// A client for batches, which waits so long for creates of an interrupted one.
     pub(crate) fn client_with_settle(&self, settle: std::time::Duration) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
-        built(
-            self.builder(&base_url.value, &api_key.value)?
-                .settings(|settings| settings.create_settle_time = settle),
-        )
+        let builder = self.builder(&base_url.value, &api_key.value)?;
+        built(builder.settings(|settings| settings.create_settle_time = settle))
     }
 
     /// A client of this service. A wrong setting is an error of the command line.
@@ -275,9 +273,8 @@ impl Session {
             return Ok(None);
         }
         self.output.prompt(question);
-        self.read_line()
-            .map(Some)
-            .map_err(|error| Failure::local_failure("standard input cannot be read", error))
+        let failed = |error| Failure::local_failure("standard input cannot be read", error);
+        self.read_line().map(Some).map_err(failed)
     }
 
     /// Reads a secret: from the terminal without showing it, or a line of standard input.

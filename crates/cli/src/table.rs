@@ -1,6 +1,8 @@
 //! Tables for people: lists under headings and fields of one record, fitted to the width of the terminal and
 //! free of control characters. What one copies (identifiers, URLs, paths) is never cut.
 
+use std::iter;
+
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
 use inferstore::is_unprintable;
 
@@ -21,7 +23,7 @@ pub(crate) enum Fit {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     /// The headings, and how the columns fit.
-    columns: Vec<(String, Fit)>,
+    columns: Vec<(Cell, Fit)>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -55,7 +57,7 @@ const MIN_SHORTENED: usize = 12;
 const MIN_VALUE: usize = 24;
 
 impl Table {
-    pub(crate) fn new<H: Into<String>>(columns: impl IntoIterator<Item = (H, Fit)>) -> Self {
+    pub(crate) fn new<H: Into<Cell>>(columns: impl IntoIterator<Item = (H, Fit)>) -> Self {
         let columns = columns.into_iter().map(|(heading, fit)| (heading.into(), fit)).collect();
         Self { columns, rows: Vec::new() }
     }
@@ -106,14 +108,7 @@ impl Table {
 
     fn draw_list(&self, look: Look) -> String {
         let columns = self.fitted(look);
-        let mut lines = Vec::new();
-        let heading = |&(column, width): &(usize, usize)| {
-            let text = self.columns.get(column).map_or("", |(heading, _)| heading);
-            pad_str(text, width, Alignment::Left, None).into_owned()
-        };
-        let headings: Vec<String> = columns.iter().map(heading).collect();
-        lines.push(painted(headings.join(GAP).trim_end(), "1", look.has_color));
-        for row in &self.rows {
+        let line = |row: &[Cell]| {
             let cell = |&(column, width): &(usize, usize)| {
                 let cell = row.get(column).cloned().unwrap_or_default();
                 let text = match self.columns.get(column) {
@@ -123,17 +118,18 @@ impl Table {
                 let padding = " ".repeat(width.saturating_sub(measure_text_width(&text)));
                 format!("{}{padding}", cell.painted(&text, look))
             };
-            let cells: Vec<String> = columns.iter().map(cell).collect();
-            lines.push(cells.join(GAP).trim_end().to_owned());
-        }
-        lines.join("\n")
+            columns.iter().map(cell).collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+        };
+        let headings: Vec<Cell> = self.columns.iter().map(|(heading, _)| heading.clone()).collect();
+        let headings = painted(&line(&headings), "1", look.has_color);
+        iter::once(headings).chain(self.rows.iter().map(|row| line(row))).collect::<Vec<_>>().join("\n")
     }
 
     /// The columns that are shown, with their widths.
     fn fitted(&self, look: Look) -> Vec<(usize, usize)> {
         let natural = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width(look));
-            let heading = self.columns.get(column).map_or(0, |(heading, _)| measure_text_width(heading));
+            let heading = self.columns.get(column).map_or(0, |(heading, _)| heading.width(look));
             (column, cells.chain([heading]).max().unwrap_or(0))
         };
         let mut columns: Vec<(usize, usize)> = (0..self.columns.len()).map(natural).collect();

@@ -188,21 +188,16 @@ enum Account {
 struct Quota(Option<u64>);
 
 fn quota(text: &str) -> Result<Quota, &'static str> {
-    const UNITS: [(&str, u64); 8] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-    ];
+    // The units of a base, each of which is the one before it times the base.
+    const UNITS: [(u64, [&str; 4]); 2] =
+        [(1024, ["KiB", "MiB", "GiB", "TiB"]), (1000, ["kB", "MB", "GB", "TB"])];
     if text == "none" {
         return Ok(Quota(None));
     }
-    let of_unit = |(name, unit): &(&str, u64)| text.strip_suffix(name).map(|number| (number, *unit));
-    let (number, unit) = UNITS.iter().find_map(of_unit).unwrap_or((text, 1));
+    let units =
+        UNITS.iter().flat_map(|(base, names)| (1..).zip(names).map(|(power, name)| (base.pow(power), name)));
+    let mut of_unit = units.filter_map(|(unit, name)| Some((text.strip_suffix(name)?, unit)));
+    let (number, unit) = of_unit.next().unwrap_or((text, 1));
     let bytes = number.trim().parse().ok().and_then(|number: u64| number.checked_mul(unit));
     bytes.map(|bytes| Quota(Some(bytes))).ok_or("give a whole number of bytes, such as 20GiB, or none")
 }

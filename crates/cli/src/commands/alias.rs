@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result, did_you_mean};
-use crate::output::Report;
+use crate::lists;
 use crate::profiles;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
@@ -72,17 +72,15 @@ fn check(name: &str, words: &[String], root: &clap::Command) -> Result {
 }
 
 fn list(profiles: &Profiles, session: &Session) -> Result {
-    let mut table = Table::new([("ALIAS", Fit::Keep), ("COMMAND", Fit::Keep)]);
-    let mut records = Vec::new();
-    for (name, words) in &profiles.aliases {
-        table.add([name.clone(), words.join(" ")]);
-        records.push(json!({ "alias": name, "command": words }).to_string());
-    }
-    if records.is_empty() {
+    let rows = profiles.aliases.iter().map(|(name, words)| {
+        ([name.clone(), words.join(" ")], json!({ "alias": name, "command": words }), name.clone())
+    });
+    let mut report = lists::report([("ALIAS", Fit::Keep), ("COMMAND", Fit::Keep)], rows);
+    if report.quiet.is_empty() {
         session.note("there are no aliases; `inferstore alias set NAME COMMAND` stores one");
-        table = Table::default();
+        report.table = Table::default();
     }
-    session.output.report(&Report::of_list(table, records, profiles.aliases.keys().cloned().collect()))
+    session.output.report(&report)
 }
 
 /// Returns the words that an alias stands for.

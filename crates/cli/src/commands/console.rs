@@ -1,6 +1,5 @@
 //! `inferstore console`: pages in a browser for any service, and the console beside a service of this process.
 
-use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clap::Args;
@@ -11,6 +10,9 @@ use inferstore_service::Service;
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+
+/// An error of the service or of the console.
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -56,10 +58,7 @@ pub(crate) struct Beside<'a> {
 impl<'a> Beside<'a> {
     /// Starts a console of the first account. The key is the one that the service has just created, or a new one,
     /// because of older keys only hashes are kept.
-    pub(crate) async fn start(
-        service: &'a Service,
-        address: SocketAddr,
-    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    pub(crate) async fn start(service: &'a Service, address: SocketAddr) -> Result<Self, Error> {
         let mut added_key = None;
         if service.api_key().is_none() {
             let accounts = service.accounts().await?;
@@ -83,11 +82,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-async fn console_of(
-    service: &Service,
-    key: String,
-    address: SocketAddr,
-) -> Result<Console, Box<dyn Error + Send + Sync>> {
+async fn console_of(service: &Service, key: String, address: SocketAddr) -> Result<Console, Error> {
     // The address may be one of the network: it leads to this process all the same.
     let client = Client::builder(local_url(service), key)
         .settings(|settings| settings.allow_insecure_http = true)

@@ -17,10 +17,11 @@ use super::outcome::text;
 use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::output::{Format, Output, Report};
+use crate::lists;
+use crate::output::{Format, Output};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Fit, Table};
+use crate::table::Fit;
 use crate::values::size;
 
 /// Arguments of `demo`; `Command::Demo` describes it.
@@ -53,7 +54,7 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
         }
         () = signals.next() => return Err(interrupted()),
     };
-    let demo = async { Demo::new(&service, &arguments.out, &session)?.run(&service).await };
+    let demo = Demo::run(&service, &arguments.out, &session);
     let mut done = tokio::select! {
         done = demo => done,
         () = signals.next() => Err(interrupted()),
@@ -87,15 +88,7 @@ struct Demo<'a> {
     session: &'a Session,
 }
 
-impl<'a> Demo<'a> {
-    fn new(service: &Service, out: &'a Path, session: &'a Session) -> Result<Self> {
-        let key = service.api_key().unwrap_or_default();
-        let client = session.client_of(service.base_url(), key)?;
-        let at = session.here(out);
-        std::fs::create_dir_all(&at).map_err(Failure::of_path(out, "cannot be made"))?;
-        Ok(Self { client, out, session })
-    }
-
+impl Demo<'_> {
     fn output(&self) -> &Output {
         &self.session.output
     }
@@ -113,27 +106,23 @@ impl<'a> Demo<'a> {
         self.say(format!("\n{}", self.output().emphasized(text)))
     }
 
-    async fn run(self, service: &Service) -> Result {
-        self.say(self.output().emphasized("The service runs in this process"))?;
-        self.say(format!("  API             {}", service.base_url()))?;
-        self.say(format!("  object storage  {}", service.storage_url()))?;
-        let before = self.balance().await?;
+    async fn run(service: &Service, out: &Path, session: &Session) -> Result {
+        let client = session.client_of(service.base_url(), service.api_key().unwrap_or_default())?;
+        std::fs::create_dir_all(session.here(out)).map_err(Failure::of_path(out, "cannot be made"))?;
+        let demo = Demo { client, out, session };
+        demo.say(demo.output().emphasized("The service runs in this process"))?;
+        demo.say(format!("  API             {}", service.base_url()))?;
+        demo.say(format!("  object storage  {}", service.storage_url()))?;
+        let before = demo.balance().await?;
 
-        self.title("Uploads, straight to object storage")?;
+        demo.title("Uploads, straight to object storage")?;
         let drawn = landscape::bitmap();
-        let hazy = self.upload("hazy.png", HAZY.to_vec(), "as a form, because it is small").await?;
-        let dark = self.upload("dark.png", DARK.to_vec(), "as a form, because it is small").await?;
-        let large = self.upload("landscape.bmp", drawn, "as one PUT, because it has more than 5 MiB").await?;
+        let hazy = demo.upload("hazy.png", HAZY.to_vec(), "as a form, because it is small").await?;
+        let dark = demo.upload("dark.png", DARK.to_vec(), "as a form, because it is small").await?;
+        let large = demo.upload("landscape.bmp", drawn, "as one PUT, because it has more than 5 MiB").await?;
 
-        self.title("Models")?;
-        let mut table = Table::new([
-            ("MODEL", Fit::Drop(2)),
-            ("COST", Fit::Drop(3)),
-            ("OUTPUT", Fit::Drop(1)),
-            ("WHERE", Fit::Keep),
-        ]);
-        let mut records = Vec::new();
-        let mut places = Vec::new();
+        demo.title("Models")?;
+        let mut rows = Vec::new();
         let harmony = Inputs::new().set("input_image", &large).set("template", "v_shape").set("angle", 30);
         for (model, inputs) in [
             ("haze-removal", Inputs::new().set("input_image", &hazy)),
@@ -141,25 +130,25 @@ impl<'a> Demo<'a> {
             ("color-harmonization", harmony),
             ("color-extraction", Inputs::new().set("input", &large)),
         ] {
-            let outcome = self.model(model, inputs).await?;
+            let outcome = demo.model(model, inputs).await?;
             let cost = outcome.cost.as_ref().map(ToString::to_string).unwrap_or_default();
-            for (output, place) in self.save_outputs(model, &outcome).await? {
+            for (output, place) in demo.save_outputs(model, &outcome).await? {
                 let record = json!({"model": model, "cost": cost, "output": output, "place": place});
-                records.push(record.to_string());
-                places.push(place.clone());
-                table.add([model.to_owned(), cost.clone(), output, place]);
+                rows.push(([model.to_owned(), cost.clone(), output, place.clone()], record, place));
             }
         }
-        self.output().report(&Report::of_list(table, records, places))?;
+        let columns =
+            [("MODEL", Fit::Drop(2)), ("COST", Fit::Drop(3)), ("OUTPUT", Fit::Drop(1)), ("WHERE", Fit::Keep)];
+        demo.output().report(&lists::report(columns, rows))?;
 
-        let after = self.balance().await?;
-        self.title("Money")?;
-        self.say(format!("  before  {before}"))?;
-        self.say(format!("  after   {after}"))?;
-        self.say(format!("\nThe pictures are in {}.\n", self.out.display()))?;
-        self.say(AFTERWARDS)?;
-        let picture = self.out.join("hazy.png");
-        self.say(format!("  inferstore run haze-removal {} -o clear.png", picture.display()))
+        let after = demo.balance().await?;
+        demo.title("Money")?;
+        demo.say(format!("  before  {before}"))?;
+        demo.say(format!("  after   {after}"))?;
+        demo.say(format!("\nThe pictures are in {}.\n", demo.out.display()))?;
+        demo.say(AFTERWARDS)?;
+        let picture = demo.out.join("hazy.png");
+        demo.say(format!("  inferstore run haze-removal {} -o clear.png", picture.display()))
     }
 
     async fn balance(&self) -> Result<String> {

@@ -176,17 +176,14 @@ fn tls(base_url: &str, error: Option<&Error>) -> Result<((), String)> {
     if !base_url.starts_with("https:") {
         return Ok(((), "the base URL is plain http".to_owned()));
     }
-    match error {
-        Some(error @ Error::Transport(_)) => {
-            let cause = error.with_causes();
-            let hint = hint_of_certificate(&cause)
-                .unwrap_or("is the scheme https, and is a proxy or a firewall in between?");
-            let cause = cause.rsplit_once("certificate: ").map_or(&*cause, |(_, cause)| cause);
-            Err(Failure::new(exit::NOT_REACHED, format!("no TLS connection is made: {cause}"))
-                .with_hint(hint))
-        }
-        _ => Ok(((), "the certificate is accepted".to_owned())),
-    }
+    let Some(error @ Error::Transport(_)) = error else {
+        return Ok(((), "the certificate is accepted".to_owned()));
+    };
+    let cause = error.with_causes();
+    let hint = hint_of_certificate(&cause);
+    let hint = hint.unwrap_or("is the scheme https, and is a proxy or a firewall in between?");
+    let cause = cause.rsplit_once("certificate: ").map_or(&*cause, |(_, cause)| cause);
+    Err(Failure::new(exit::NOT_REACHED, format!("no TLS connection is made: {cause}")).with_hint(hint))
 }
 
 fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {

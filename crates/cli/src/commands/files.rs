@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::outputs::{exists, is_folder, is_special, make_folder, save_to, to_stdout};
 use super::signals::interruptible;
 use crate::failure::{Failure, Result};
+use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, SharedProgress};
 use crate::recorded::with_json;
@@ -115,14 +116,22 @@ struct Transfers<'a> {
     client: &'a Client,
     session: &'a Session,
     jobs: u16,
+    /// Files that exist at their destination are replaced.
+    overwrite: bool,
 }
+
+/// Results of several calls: what has succeeded, and what has failed.
+type Ended<T> = (Vec<T>, Vec<Failure>);
 
 async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
     let DeleteArguments { files, recursive, yes, dry_run, jobs } = arguments;
     let stored = list::select(&files, recursive, client).await?;
     if dry_run {
         session.note("nothing was deleted");
-        return report_names(&stored, session);
+        let rows = stored.iter().map(|file| {
+            ([file.name()], json!({"key": file.key, "download_url": file.url}), file.url.clone())
+        });
+        return session.output.report(&lists::report([("FILE", Fit::Keep)], rows));
     }
     if !yes {
         stored.iter().for_each(|file| session.output.error_line(file.name()));
@@ -132,7 +141,7 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
             return Err(Failure::usage("nothing was deleted").with_hint("--yes deletes without asking"));
         }
     }
-    let (deleted, failures) = Transfers { client, session, jobs }.delete_all(stored).await;
+    let (deleted, failures) = Transfers { client, session, jobs, overwrite: false }.delete_all(stored).await;
     match deleted.len() {
         0 => {}
         1 => session.note("the file is deleted"),
@@ -142,34 +151,16 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
     session.output.failures(failures)
 }
 
-/// Prints keys or URLs.
-fn report_names(stored: &[Stored], session: &Session) -> Result {
-    let mut table = Table::new([("FILE", Fit::Keep)]);
-    for file in stored {
-        table.add([file.name().to_owned()]);
-    }
-    let records = stored.iter().map(|file| json!({"key": file.key, "download_url": file.url}).to_string());
-    let quiet = stored.iter().map(|file| file.url.clone()).collect();
-    session.output.report(&Report::of_list(table, records.collect(), quiet))
-}
-
 impl Transfers<'_> {
     /// Returns what succeeds and what fails, in order. One that fails stops no other.
-    async fn run_all<T>(
-        &self,
-        calls: impl Iterator<Item = impl Future<Output = Result<T>>>,
-    ) -> (Vec<T>, Vec<Failure>) {
+    async fn run_all<T>(&self, calls: impl Iterator<Item = impl Future<Output = Result<T>>>) -> Ended<T> {
         let ended: Vec<_> = stream::iter(calls).buffered(usize::from(self.jobs)).collect().await;
-        let (mut done, mut failures) = (Vec::new(), Vec::new());
-        ended.into_iter().for_each(|ended| match ended {
-            Ok(value) => done.push(value),
-            Err(failure) => failures.push(failure),
-        });
-        (done, failures)
+        let (done, failed): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
+        (done.into_iter().flatten().collect(), failed.into_iter().filter_map(Result::err).collect())
     }
 
     /// Deletes files, and returns the URLs of those that are deleted.
-    async fn delete_all(&self, stored: Vec<Stored>) -> (Vec<String>, Vec<Failure>) {
+    async fn delete_all(&self, stored: Vec<Stored>) -> Ended<String> {
         let deletes = stored.into_iter().map(|file| async move {
             let deleted = self.client.delete_file(file.url.as_str()).await;
             deleted.map(|()| file.url.clone()).map_err(|error| Failure::from(error).about(file.name()))
@@ -178,22 +169,16 @@ impl Transfers<'_> {
     }
 
     /// Downloads a URL to a path.
-    async fn download(
-        &self,
-        url: &str,
-        path: &Path,
-        overwrite: bool,
-        progress: &SharedProgress,
-    ) -> Result<DownloadedFile> {
+    async fn download(&self, url: &str, path: &Path, progress: &SharedProgress) -> Result<DownloadedFile> {
         let path_here = self.session.here(path);
         let name = path.display().to_string();
-        if !overwrite && path_here.is_file() {
+        if !self.overwrite && path_here.is_file() {
             return Err(exists(&name));
         }
         if !is_special(&path_here) {
             make_folder(path_here.parent().unwrap_or(Path::new("")))?;
         }
-        let download = self.client.download(url).limits(|limits| limits.overwrite = overwrite);
+        let download = self.client.download(url).limits(|limits| limits.overwrite = self.overwrite);
         let saved = save_to(download, &path_here, |event| progress.lock().download(&name, event));
         let saved = interruptible(saved).await;
         progress.lock().done(&name, saved.is_ok().then_some("downloaded"));
@@ -201,14 +186,10 @@ impl Transfers<'_> {
     }
 
     /// Downloads stored files to these paths.
-    async fn download_all(
-        &self,
-        downloads: Vec<(PathBuf, Stored)>,
-        overwrite: bool,
-    ) -> (Vec<(PathBuf, DownloadedFile)>, Vec<Failure>) {
+    async fn download_all(&self, downloads: Vec<(PathBuf, Stored)>) -> Ended<(PathBuf, DownloadedFile)> {
         let progress = &Progress::shared(&self.session.output);
         let downloads = downloads.into_iter().map(|(path, file)| async move {
-            let downloaded = self.download(&file.url, &path, overwrite, progress).await;
+            let downloaded = self.download(&file.url, &path, progress).await;
             downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
         });
         self.run_all(downloads).await
@@ -226,7 +207,7 @@ async fn stats(client: &Client, session: &Session) -> Result {
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { file, path, recursive, overwrite, jobs } = arguments;
-    let transfers = Transfers { client, session, jobs };
+    let transfers = Transfers { client, session, jobs, overwrite };
     let stored = list::select(std::slice::from_ref(&file), recursive, client).await?;
     let is_stdout = path.as_deref() == Some(Path::new("-"));
     if is_stdout && let [_, _, ..] = &stored[..] {
@@ -244,25 +225,26 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         }
         make_folder(&session.here(&folder))?;
         let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
-        let (saved, failures) = transfers.download_all(downloads, overwrite).await;
-        session.output.report_done(&report(&saved))?;
+        let (saved, failures) = transfers.download_all(downloads).await;
+        let rows = saved.iter().map(|(path, file)| {
+            let name = path.display().to_string();
+            ([name.clone(), size(file.size)], record(path, file), name)
+        });
+        session.output.report_done(&lists::report([("PATH", Fit::Keep), ("SIZE", Fit::Drop(1))], rows))?;
         return session.output.failures(failures);
     }
     let Some(file) = stored.into_iter().next() else { return Ok(()) };
     if is_stdout {
         return to_stdout(client.download(file.url.as_str()), session).await;
     }
-    let name = local_name(&file);
-    let folder = &session.environment.folder;
+    let is_folder = |path: &Path| session.here(path).is_dir() || path.to_string_lossy().ends_with('/');
     let path = match path {
-        Some(path) if folder.join(&path).is_dir() || path.to_string_lossy().ends_with('/') => {
-            path.join(&name)
-        }
+        Some(path) if is_folder(&path) => path.join(local_name(&file)),
         Some(path) => path,
-        None => PathBuf::from(&name),
+        None => local_name(&file).into(),
     };
     let progress = Progress::shared(&session.output);
-    let saved = transfers.download(&file.url, &path, overwrite, &progress).await?;
+    let saved = transfers.download(&file.url, &path, &progress).await?;
     let record = record(&path, &saved);
     let path = path.display().to_string();
     let table = Table::of_fields([
@@ -276,17 +258,6 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
 /// The record of a downloaded file.
 fn record(path: &Path, file: &DownloadedFile) -> Value {
     json!({"path": path.display().to_string(), "mime": file.mime, "size": file.size})
-}
-
-fn report(saved: &[(PathBuf, DownloadedFile)]) -> Report {
-    let mut table = Table::new([("PATH", Fit::Keep), ("SIZE", Fit::Drop(1))]);
-    let (mut records, mut quiet) = (Vec::new(), Vec::new());
-    for (path, file) in saved {
-        records.push(record(path, file).to_string());
-        quiet.push(path.display().to_string());
-        table.add([path.display().to_string(), size(file.size)]);
-    }
-    Report::of_list(table, records, quiet)
 }
 
 /// The name of a copy: that of the stored file if it is fit to be one and not hidden, or else that in the URL.

@@ -19,18 +19,17 @@ pub(crate) struct Arguments {
 
 const TOPICS: [&str; 4] = ["environment", "exit-codes", "formats", "outputs"];
 
-const ENVIRONMENT: &str = include_str!("../../assets/help/environment.txt");
-const FORMATS: &str = include_str!("../../assets/help/formats.txt");
-const OUTPUTS: &str = include_str!("../../assets/help/outputs.txt");
-
 pub(crate) fn execute(arguments: &Arguments, mut root: clap::Command, session: &Session) -> Result {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
-    match words[..] {
-        ["environment"] => return session.output.bytes(ENVIRONMENT.as_bytes()),
-        ["exit-codes"] => return session.output.data(format!("Exit codes:\n{}", exit::help().trim_end())),
-        ["formats"] => return session.output.bytes(FORMATS.as_bytes()),
-        ["outputs"] => return session.output.bytes(OUTPUTS.as_bytes()),
-        _ => {}
+    let topic: Option<&[u8]> = match words[..] {
+        ["environment"] => Some(include_bytes!("../../assets/help/environment.txt")),
+        ["exit-codes"] => Some(&format!("Exit codes:\n{}", exit::help()).into_bytes()),
+        ["formats"] => Some(include_bytes!("../../assets/help/formats.txt")),
+        ["outputs"] => Some(include_bytes!("../../assets/help/outputs.txt")),
+        _ => None,
+    };
+    if let Some(topic) = topic {
+        return session.output.bytes(topic);
     }
     root.build();
     let mut command = &mut root;

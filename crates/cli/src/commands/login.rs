@@ -103,10 +103,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     let where_the_key_is = if is_in_keyring { ", and the key in the keyring of the system" } else { "" };
     session.note(format!("stored in {}{where_the_key_is}", path.display()));
     warn_of_variables(&session);
-    match before.filter(|_| !is_replaced || !is_in_keyring) {
-        Some(before) => forget_key(&before, &name),
-        None => Ok(()),
-    }
+    let outdated = before.filter(|_| !is_replaced || !is_in_keyring);
+    outdated.map_or(Ok(()), |before| forget_key(&before, &name))
 }
 
 /// A profile whose key is in the keyring, if that is asked for and can be used, else in the profile itself.

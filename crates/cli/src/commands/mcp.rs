@@ -68,11 +68,10 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
-    let Arguments { folder, budget, models } = arguments;
     // Standard output is the protocol, and nobody reads notes.
     session.output.options.has_errors_alone = true;
     let stdin = std::mem::replace(&mut session.environment.stdin, Box::new(io::empty()));
-    let server = Server::open(&folder, budget, models, &session)?;
+    let server = Server::open(arguments, &session)?;
     let mut signals = Signals::new()?;
     let mut lines = lines_of(stdin);
     let mut connection = Connection {
@@ -194,13 +193,11 @@ impl Connection<'_> {
 
 /// The response to a request.
 fn response(id: &Value, result: Result<Value, Refusal>) -> String {
-    let response = match result {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err((code, message)) => {
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
-        }
+    let (member, value) = match result {
+        Ok(result) => ("result", result),
+        Err((code, message)) => ("error", json!({"code": code, "message": message})),
     };
-    response.to_string()
+    json!({"jsonrpc": "2.0", "id": id, member: value}).to_string()
 }
 
 /// The result of `initialize`: the version of the client if this server knows it.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{fs, io};
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -15,18 +15,14 @@ use crate::table::Table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Write the files of a new model: what it takes and gives, a Python function, a node that runs it
-    Init(Arguments),
-}
-
-/// Arguments of `model init`
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
-    /// The identifier of the model: small letters, digits and hyphens
-    model: String,
-    /// The folder, which is new [default: the identifier]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
+    #[command(after_help = EXAMPLES)]
+    Init {
+        /// The identifier of the model: small letters, digits and hyphens
+        model: String,
+        /// The folder, which is new [default: the identifier]
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
 }
 
 const EXAMPLES: &str = "\
@@ -43,8 +39,8 @@ const FILES: [(&str, &str); 5] = [
     ("node.json", include_str!("model_init/node.json")),
 ];
 
-pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
-    let Arguments { model, folder } = arguments;
+pub(crate) fn execute(command: Command, session: &Session) -> Result {
+    let Command::Init { model, folder } = command;
     let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     if model.is_empty() || !model.chars().all(is_plain) {
         return Err(Failure::usage("a model is named by small letters, digits and hyphens")

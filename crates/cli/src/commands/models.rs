@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -62,11 +62,11 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
     /// The order
-    #[arg(long, value_name = "ORDER", value_parser = PossibleValuesParser::new(ModelSort::ALL.iter().map(ModelSort::as_str)))]
-    sort: Option<String>,
+    #[arg(long, value_name = "ORDER", value_parser = PossibleValuesParser::new(ModelSort::ALL.iter().map(ModelSort::as_str)).try_map(|word| word.parse::<ModelSort>()))]
+    sort: Option<ModelSort>,
     /// A selection of models
-    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(ModelFilter::ALL.iter().map(ModelFilter::as_str)))]
-    filter: Option<String>,
+    #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(ModelFilter::ALL.iter().map(ModelFilter::as_str)).try_map(|word| word.parse::<ModelFilter>()))]
+    filter: Option<ModelFilter>,
     /// Number of models to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -139,9 +139,7 @@ pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
-    let ListArguments { search, sort, filter, limit, offset, all } = arguments;
-    let sort: Option<ModelSort> = sort.and_then(|word| word.parse().ok());
-    let filter_by: Option<ModelFilter> = filter.and_then(|word| word.parse().ok());
+    let ListArguments { search, sort, filter: filter_by, limit, offset, all } = arguments;
     let query = ModelListRequest { search, sort, filter_by, ..Default::default() };
     let page = |offset, size| {
         client.models_page(ModelListRequest { offset: Some(offset), limit: Some(size), ..query.clone() })
@@ -154,21 +152,18 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let mut columns = vec![("ID", Fit::Keep), ("PRICE", Fit::Keep)];
     columns.extend((!serving.is_empty()).then_some(("SERVED", Fit::Keep)));
     columns.extend([("OWNER", Fit::Drop(1)), ("DESCRIPTION", Fit::Shorten)]);
-    let mut table = Table::new(columns);
-    for model in models {
+    let cells = |model: &ModelSummary| {
         let mut cells = vec![Cell::from(model.id.as_str()), Cell::from(amount(model.price.as_ref()))];
-        let serving = (!serving.is_empty()).then(|| match serving.get(model.id.as_str()) {
+        cells.extend((!serving.is_empty()).then(|| match serving.get(model.id.as_str()) {
             Some(true) => Cell::from("yes"),
             Some(false) => Cell::warning("no"),
             None => Cell::default(),
-        });
-        cells.extend(serving);
-        cells.extend(
-            [&model.username, &model.description].map(|text| text.as_deref().unwrap_or_default().into()),
-        );
-        table.add(cells);
-    }
-    session.output.report(&listed.report("records", table, |model| model.id.to_string()))
+        }));
+        let texts = [&model.username, &model.description];
+        cells.extend(texts.map(|text| text.as_deref().unwrap_or_default().into()));
+        cells
+    };
+    session.output.report(&listed.report("records", columns, cells, |model| model.id.to_string()))
 }
 
 /// Reads for each model whether nodes serve it, as far as the service responds in time.

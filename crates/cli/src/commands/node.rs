@@ -88,16 +88,18 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let mut signals = Signals::new()?;
     let name = key_name(&file);
     let is_own_key = given.is_none();
+    let models: Vec<String> = config.models.keys().cloned().collect();
     let key = match given {
         Some(key) => key,
         None => {
             let mut admin = admin(&arguments.data_dir).await?;
-            let key = create_key(&mut admin, &name, &config).await;
+            let body = json!({ "name": name, "models": models }).to_string();
+            let created = admin.call("POST", &["nodes", "keys"], Some(body)).await;
             admin.close().await;
-            key?
+            let created = created.map_err(failed)?;
+            created["node_key"].as_str().ok_or_else(|| failed("the response has no key"))?.to_owned()
         }
     };
-    let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
     session.note(format!("starting {}; Ctrl-C ends the node", models.join(", ")));
     let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
     if is_own_key && let Ok(mut admin) = admin(&arguments.data_dir).await {
@@ -128,13 +130,19 @@ async fn admin(data: &Path) -> Result<AdminClient> {
 /// Publishes the models that the node brings.
 async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
     // All files are read before the first model is published, because a publication cannot be undone.
-    let specs = config.publish.iter().map(|file| ModelFile::read(file, config));
-    let specs: Vec<ModelFile> = specs.collect::<Result<_>>()?;
+    let models = config.publish.iter().map(|file| Ok((file, read_model(file, config)?)));
+    let models: Vec<_> = models.collect::<Result<_>>()?;
     let mut admin = admin(&arguments.data_dir).await?;
     let published = async {
-        for spec in &specs {
-            publish(&mut admin, &arguments.account, spec).await?;
-            session.note(format!("{} is published by {}", spec.id, arguments.account));
+        // A file may have changed since the last start.
+        for (path, (id, text)) in &models {
+            let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(arguments.account));
+            admin.call("PUT", &["models"], Some(body)).await.map_err(|error| {
+                let path = path.display();
+                failed(error)
+                    .with_hint(format!("correct {path}; an id also stands in the node.json beside it"))
+            })?;
+            session.note(format!("{id} is published by {}", arguments.account));
         }
         Ok(())
     };
@@ -143,44 +151,19 @@ async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) 
     published
 }
 
-/// Creates a key for the models of the node.
-async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
-    let models: Vec<&String> = config.models.keys().collect();
-    let body = json!({ "name": name, "models": models }).to_string();
-    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await.map_err(failed)?;
-    created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
-}
-
-/// File with the declaration of a model.
-struct ModelFile<'a> {
-    path: &'a Path,
-    text: String,
-    id: String,
-}
-
-impl<'a> ModelFile<'a> {
-    /// Reads a file of a model that the node serves.
-    fn read(path: &'a Path, config: &Config) -> Result<Self> {
-        let unusable = |error: &dyn Display| Failure::usage(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
-        let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
-        let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?.to_owned();
-        if !config.models.contains_key(&id) {
-            let served: Vec<&str> = config.models.keys().map(String::as_str).collect();
-            let hint = "the id of a model is in model.json, in node.json, and in the last line of a model.py";
-            let problem = format!("the node serves {}, not {id}", served.join(", "));
-            return Err(unusable(&problem).with_hint(hint));
-        }
-        Ok(Self { path, text, id })
+/// Reads a file of a model that the node serves: the identifier of the model, and the text of the file.
+fn read_model(path: &Path, config: &Config) -> Result<(String, String)> {
+    let unusable = |error: &dyn Display| Failure::usage(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
+    let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
+    let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?.to_owned();
+    if !config.models.contains_key(&id) {
+        let served: Vec<&str> = config.models.keys().map(String::as_str).collect();
+        let hint = "the id of a model is in model.json, in node.json, and in the last line of a model.py";
+        let problem = format!("the node serves {}, not {id}", served.join(", "));
+        return Err(unusable(&problem).with_hint(hint));
     }
-}
-
-/// Publishes a model, or what its file has changed since the last start.
-async fn publish(admin: &mut AdminClient, account: &str, file: &ModelFile<'_>) -> Result {
-    let body = format!(r#"{{"account":{},"model":{}}}"#, json!(account), file.text);
-    let published = admin.call("PUT", &["models"], Some(body)).await;
-    let correct = || format!("correct {}; an id also stands in the node.json beside it", file.path.display());
-    published.map(drop).map_err(|error| failed(error).with_hint(correct()))
+    Ok((id, text))
 }
 
 fn failed(problem: impl Display) -> Failure {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Error, PollInterval};
+use inferstore::{Client, Error, Outcome, PollInterval};
 use serde_json::{Value, json};
 
 use super::outputs::Saved;
@@ -44,16 +44,20 @@ pub(crate) async fn ended_task(error: &Error, client: &Client, session: &Session
 }
 
 /// Returns the outcome of a run, in every format. JSON is the task as the service writes it, read once more.
-pub(crate) async fn outcome_report(
-    outcome: &inferstore::Outcome,
-    client: &Client,
-    session: &Session,
-) -> Report {
+pub(crate) async fn outcome_report(outcome: &Outcome, client: &Client, session: &Session) -> Report {
     let mut json = String::new();
     if session.output.is_json() {
         let read = with_json(client.task(&outcome.task).get()).await;
         // The run is paid, and its outcome is known without the record.
-        json = read.map_or_else(|_| task_of(outcome).to_string(), |(_, json)| json);
+        let known = || {
+            json!({
+                "task_id": outcome.task,
+                "status": TaskStatus::Success,
+                "cost": outcome.cost,
+                "result": { "result": outcome.output },
+            })
+        };
+        json = read.map_or_else(|_| known().to_string(), |(_, json)| json);
     }
     let mut table = Table::of_fields([
         ("task", Some(outcome.task.to_string())),
@@ -67,16 +71,6 @@ pub(crate) async fn outcome_report(
         quiet = outputs(&outcome.output).into_iter().map(|(_, value)| value).collect();
     }
     Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
-}
-
-/// The task of an outcome, as far as the outcome tells it.
-fn task_of(outcome: &inferstore::Outcome) -> Value {
-    json!({
-        "task_id": outcome.task,
-        "status": TaskStatus::Success,
-        "cost": outcome.cost,
-        "result": { "result": outcome.output },
-    })
 }
 
 /// The fields of an output; an output that has none is one itself.

@@ -85,24 +85,20 @@ impl OutputArguments {
         outputs: Option<&[String]>,
         session: &Session,
     ) -> Result<Delivery> {
-        let out = self.out.as_deref();
-        let destination = out.map(|out| self.destination(out, check_folder, outputs, session)).transpose()?;
         let declared = outputs.unwrap_or_default().to_vec();
-        Ok(Delivery { destination, declared, overwrite: self.overwrite, show: self.show })
+        let delivery = Delivery { destination: None, declared, overwrite: self.overwrite, show: self.show };
+        let out = self.out.as_deref();
+        let destination = out.map(|out| delivery.destination(out, check_folder, session)).transpose()?;
+        Ok(Delivery { destination, ..delivery })
     }
+}
 
-    fn destination(
-        &self,
-        out: &str,
-        check_folder: fn(&Path) -> Result,
-        outputs: Option<&[String]>,
-        session: &Session,
-    ) -> Result<Destination> {
+impl Delivery {
+    /// Checks a destination by its folder.
+    fn destination(&self, out: &str, check: fn(&Path) -> Result, session: &Session) -> Result<Destination> {
+        let is_several = self.declared.len() > 1;
         if out == "-" {
-            return match outputs {
-                Some(several @ [_, _, ..]) => Err(several_files(several)),
-                _ => Ok(Destination::Stdout),
-            };
+            return if is_several { Err(several_files(&self.declared)) } else { Ok(Destination::Stdout) };
         }
         if out.is_empty() {
             let hint = "give a file, a folder/ or `-`; nothing was sent";
@@ -111,11 +107,11 @@ impl OutputArguments {
         let out = expanded(out, session);
         if out.contains('{') {
             check_template(&out)?;
-            if outputs.is_some_and(|outputs| outputs.len() > 1) {
+            if is_several {
                 check_tells_outputs_apart(&out)?;
             }
-            check_folder(&session.here(fixed_folder(&out)))?;
-            return Ok(Destination::Template(out));
+            check(&session.here(fixed_folder(&out)))?;
+            return Ok(Destination::Template(session.here(out).display().to_string()));
         }
         let path = session.here(&out);
         if let Err(error) = std::fs::symlink_metadata(&path)
@@ -128,11 +124,11 @@ impl OutputArguments {
             return Ok(Destination::File(path));
         }
         if is_folder(&out, &path) {
-            check_folder(&path)?;
-            return Ok(Destination::Folder(out.trim_end_matches('/').to_owned()));
+            check(&path)?;
+            let folder = session.here(out.trim_end_matches('/'));
+            return Ok(Destination::Folder(folder.display().to_string()));
         }
-        check_folder(path.parent().unwrap_or(Path::new("")))?;
-        let is_several = outputs.is_some_and(|outputs| outputs.len() > 1);
+        check(path.parent().unwrap_or(Path::new("")))?;
         if path.is_file() && !self.overwrite && !is_several {
             return Err(exists(&out));
         }
@@ -235,12 +231,8 @@ impl Delivery {
 
     /// Returns true when each of several runs has outputs of its own.
     pub(crate) fn tells_runs_apart(&self) -> bool {
-        match &self.destination {
-            Some(Destination::Template(template)) => {
-                template.contains("{input}") || template.contains("{task}")
-            }
-            _ => true,
-        }
+        let Some(Destination::Template(template)) = &self.destination else { return true };
+        template.contains("{input}") || template.contains("{task}")
     }
 
     /// Downloads the outputs, and returns where they are. Prints them if standard output was asked for.
@@ -288,10 +280,8 @@ impl Delivery {
         };
         let Some(destination) = self.destination.as_ref().filter(|_| is_known) else { return Ok(()) };
         let is_several = self.declared.len() > 1;
-        let mut paths = self
-            .declared
-            .iter()
-            .map(|output| absolute(&destination.path("", is_several, names, output, session)));
+        let path = |output: &String| absolute(&destination.path("", is_several, names, output));
+        let mut paths = self.declared.iter().map(path);
         match paths.find(|path| path.exists() && !replaced.contains(path)) {
             Some(taken) => Err(exists(&relative_path(&taken, session).display().to_string())),
             None => Ok(()),
@@ -336,7 +326,7 @@ impl Delivery {
                 to_stdout(download, session).await?;
                 continue;
             }
-            let path = destination.path(outcome.task.as_str(), outputs.len() > 1, names, name, session);
+            let path = destination.path(outcome.task.as_str(), outputs.len() > 1, names, name);
             let path = match without_variable(&path) {
                 None => {
                     if let (Destination::Template(_), Some(folder)) = (destination, path.parent()) {
@@ -376,11 +366,9 @@ fn is_misnamed(path: &Path, mime: &str) -> bool {
 
 /// Writes a file, and replaces one only if that is permitted.
 fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
-    let written = if overwrite || is_special(path) {
-        std::fs::write(path, text)
-    } else {
-        std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()))
-    };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).create_new(!overwrite && !is_special(path));
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(&path.display().to_string()),
         _ => Failure::of_path(path, "cannot be written")(error),
@@ -389,14 +377,7 @@ fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
 
 impl Destination {
     /// The path of an output. It ends with `.{ext}` if the extension is that of what is downloaded.
-    fn path(
-        &self,
-        task: &str,
-        is_several: bool,
-        names: &TemplateVariables,
-        output: &str,
-        session: &Session,
-    ) -> PathBuf {
+    fn path(&self, task: &str, is_several: bool, names: &TemplateVariables, output: &str) -> PathBuf {
         let template = match self {
             // One file for each output, named after it.
             Self::File(path) if is_several && !is_special(path) => {
@@ -410,7 +391,7 @@ impl Destination {
             Self::Template(template) => template.clone(),
             Self::Stdout => "-".to_owned(),
         };
-        session.here(named(&template, task, names, output))
+        named(&template, task, names, output).into()
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::login;
 use crate::candidates;
 use crate::failure::{Failure, Result};
-use crate::output::Report;
+use crate::lists;
 use crate::profiles;
 use crate::settings::{Session, redact_url};
 use crate::table::{Fit, Table};
@@ -53,21 +53,19 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
 
 fn list(session: &Session) -> Result {
     let profiles = profiles::read(&session.environment)?;
-    let mut table = Table::new([("", Fit::Keep), ("PROFILE", Fit::Keep), ("BASE URL", Fit::Keep)]);
-    let mut records = Vec::new();
-    for (name, profile) in &profiles.profiles {
-        let is_current = profiles.current.as_ref() == Some(name);
+    let rows = profiles.profiles.into_iter().map(|(name, profile)| {
+        let is_current = profiles.current.as_ref() == Some(&name);
         let base_url = redact_url(&profile.base_url);
         let proxy = profile.proxy.as_deref().map(redact_url);
         let record = json!({"name": name, "base_url": base_url, "current": is_current, "cacert": profile.cacert, "proxy": proxy});
-        records.push(record.to_string());
-        table.add([if is_current { "*" } else { "" }.to_owned(), name.clone(), base_url]);
-    }
-    if records.is_empty() {
+        ([if is_current { "*" } else { "" }.to_owned(), name.clone(), base_url], record, name)
+    });
+    let mut report = lists::report([("", Fit::Keep), ("PROFILE", Fit::Keep), ("BASE URL", Fit::Keep)], rows);
+    if report.quiet.is_empty() {
         session.note("there are no profiles; `inferstore login` stores one");
-        table = Table::default();
+        report.table = Table::default();
     }
-    session.output.report(&Report::of_list(table, records, profiles.profiles.into_keys().collect()))
+    session.output.report(&report)
 }
 
 fn set(delete_inputs: bool, session: &Session) -> Result {

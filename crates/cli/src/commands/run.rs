@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::{Args, FromArgMatches as _, ValueHint};
 use inferstore::types::{TaskDetail, TaskId, UploadFolder};
 use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
 use inferstore_batch::limit_pause;
@@ -122,13 +122,8 @@ pub(crate) struct RunOptions {
 impl RunOptions {
     /// The defaults, with outputs in this folder.
     pub(super) fn into_folder(folder: &Path) -> Self {
-        /// The options as a command of their own.
-        #[derive(clap::Parser)]
-        struct Defaults {
-            #[command(flatten)]
-            options: RunOptions,
-        }
-        let mut options = <Defaults as clap::Parser>::parse_from(["run"]).options;
+        let defaults = Self::augment_args(clap::Command::new("run")).get_matches_from(["run"]);
+        let mut options = Self::from_arg_matches(&defaults).unwrap_or_else(|error| error.exit());
         options.outputs.out = Some(format!("{}/", folder.display()));
         options
     }
@@ -224,8 +219,10 @@ pub(crate) async fn again(
             .with_hint("save the output with -o FILE; nothing was sent"));
     }
     let is_many = options.rows.is_some() || options.watch.is_some();
-    let is_asking = collected.is_empty() && !is_many && session.environment.stdin_is_terminal;
-    let has_open_inputs = is_many || !collected.loose.is_empty() || collected.has_sweep();
+    let has_inputs = is_many || !collected.given.is_empty() || !collected.loose.is_empty();
+    let is_asking = !has_inputs && session.environment.stdin_is_terminal;
+    let has_open_inputs =
+        is_many || !collected.loose.is_empty() || collected.texts.values().any(|text| sweeps::is_sweep(text));
     let version = match is_asking || has_open_inputs || options.outputs.out.is_some() {
         true => Some(limit.within(models::versioning(&model, &client)).await?),
         false => None,
@@ -451,11 +448,7 @@ impl Run<'_> {
     }
 
     /// The end of the run, unless an interrupt comes before.
-    async fn finished(
-        &self,
-        limit: &Limit,
-        interrupts: &mut Interrupts,
-    ) -> Result<std::result::Result<Outcome, Error>> {
+    async fn finished(&self, limit: &Limit, interrupts: &mut Interrupts) -> Result<Result<Outcome, Error>> {
         let mut events = self.run().deadline(limit.deadline()).events();
         let mut progress = Progress::new(&self.session.output);
         loop {

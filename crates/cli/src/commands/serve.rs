@@ -14,13 +14,14 @@ use inferstore_console::call::quoted;
 use inferstore_service::{
     Config, CorsOrigin, DatabaseUrl, InsufficientBalance, Money, Roles, S3Config, Service,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::admin::DATA_DIR;
 use super::console::{Beside, LOOPBACK, local_url};
 use super::outputs::absolute;
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
+use crate::output::Output;
 use crate::settings::Session;
 use crate::values::yes_or_no;
 use log::{FILTER_VARIABLE, Log, LogFormat};
@@ -202,7 +203,9 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 async fn serve(arguments: Arguments, session: &Session) -> Result {
     // Before the service starts, so that a signal during the start is not lost.
     let mut signals = Signals::new()?;
-    close_to_others();
+    // They hold keys, inputs and results: every file of this process is its owner's alone.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let first_key = first_key(&arguments, session)?;
     let objects = objects(arguments.objects.as_deref(), session)?;
     if let Some(objects) = objects.as_ref().filter(|_| arguments.print_lifecycle) {
@@ -238,7 +241,11 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_url = console.as_ref().map(|beside| beside.console.url());
     // A key that was given is known, and stays out of the system log.
     let drawn_key = service.api_key().filter(|_| given_key.is_none());
-    if let Err(failure) = print_addresses(&service, drawn_key, console_url, session, is_ready_json) {
+    let printed = match is_ready_json {
+        true => session.output.data(ready(&service, drawn_key, console_url).to_string()),
+        false => print_addresses(&service, drawn_key, console_url, &session.output),
+    };
+    if let Err(failure) = printed {
         end(console).await;
         return Err(failure);
     }
@@ -250,7 +257,8 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     if stores_profile && !service.base_url().is_empty() {
         let data_dir = (!has_database).then(|| absolute(service.data_folder()).display().to_string());
-        session.note(local_profile::store(&local_url(&service), key, data_dir, session).await);
+        let stored = local_profile::store(&local_url(&service), key, data_dir, session).await;
+        session.note(local_profile::next_step(stored, session));
     }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
@@ -284,37 +292,31 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
     Failure::new(code, error.to_string()).or_hint(error.hint())
 }
 
-/// Prints where the service is and, once, the key that was drawn for the first account.
-fn print_addresses(
-    service: &Service,
-    drawn_key: Option<&str>,
-    console_url: Option<&str>,
-    session: &Session,
-    is_ready_json: bool,
-) -> Result {
-    let output = &session.output;
-    if is_ready_json {
-        let folder = absolute(service.data_folder());
-        let mut ready = json!({
-            "event": "ready",
-            "base_url": local_url(service),
-            "storage_url": service.storage_url(),
-            "api_key": drawn_key,
-            "console_url": console_url,
-            "data_dir": folder,
-            "pid": std::process::id(),
-        });
-        for (name, value) in further_listeners(service) {
-            ready[name] = json!(value);
-        }
-        return output.data(ready.to_string());
+/// Returns where the service is and, once, the key that was drawn for the first account.
+fn ready(service: &Service, drawn_key: Option<&str>, console_url: Option<&str>) -> Value {
+    let mut ready = json!({
+        "event": "ready",
+        "base_url": local_url(service),
+        "storage_url": service.storage_url(),
+        "api_key": drawn_key,
+        "console_url": console_url,
+        "data_dir": absolute(service.data_folder()),
+        "pid": std::process::id(),
+    });
+    for (name, value) in further_listeners(service) {
+        ready[name] = json!(value);
     }
+    ready
+}
+
+/// Prints for a person what [`ready`] returns for a program.
+fn print_addresses(service: &Service, key: Option<&str>, console: Option<&str>, output: &Output) -> Result {
     if service.base_url().is_empty() {
         output.note("this process serves no API");
     } else {
         output.data(format!("export {BASE_URL_VARIABLE}={}", local_url(service)))?;
     }
-    if let Some(key) = drawn_key {
+    if let Some(key) = key {
         output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
@@ -326,7 +328,7 @@ fn print_addresses(
             output.note(format!("{}: {value}", name.replace('_', " ")));
         }
     }
-    if let Some(url) = console_url {
+    if let Some(url) = console {
         output.note(format!("console: {url}"));
     }
     output.note(format!("data: {}; Ctrl-C ends the service", service.data_folder().display()));
@@ -496,15 +498,6 @@ fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result 
         Err(Failure::usage(message).with_hint(format!("add the role {role}, or leave {flag} out")))
     })
 }
-
-/// Makes every file of this process its owner's alone: they hold keys, inputs and results.
-#[cfg(unix)]
-fn close_to_others() {
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-}
-
-#[cfg(not(unix))]
-fn close_to_others() {}
 
 #[cfg(test)]
 mod tests {

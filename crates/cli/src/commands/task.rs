@@ -19,7 +19,7 @@ use super::signals::interruptible;
 use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
-use crate::lists::{self, Fits, Listed};
+use crate::lists::{self, Fits};
 use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
 use crate::recorded::with_json;
@@ -84,7 +84,15 @@ pub(crate) enum Command {
         follow: bool,
     },
     /// Run the model of a task again, with the same inputs
-    Rerun(Box<RerunArguments>),
+    #[command(
+        after_help = "Examples:\n  inferstore task rerun @last\n  inferstore task rerun ID angle=45 -o again.png"
+    )]
+    Rerun {
+        #[command(flatten)]
+        task: OneTask,
+        #[command(flatten)]
+        run: Box<RunOptions>,
+    },
 }
 
 /// One task.
@@ -93,18 +101,6 @@ pub(crate) struct OneTask {
     /// The identifier of the task, its beginning or its end, or @last
     #[arg(value_name = "TASK", add = complete::tasks())]
     id: String,
-}
-
-/// Run the model of a task again, with the same inputs
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  inferstore task rerun @last\n  inferstore task rerun ID angle=45 -o again.png"
-)]
-pub(crate) struct RerunArguments {
-    #[command(flatten)]
-    task: OneTask,
-    #[command(flatten)]
-    run: RunOptions,
 }
 
 /// List the tasks of the account, newest first
@@ -153,7 +149,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         Command::List(arguments) if arguments.watch => watch_list(&arguments, client, &session).await,
         Command::List(arguments) => session.output.report(&list(&arguments, client).await?),
         Command::Logs { task, follow } => logs(&task.id, follow, client, &session).await,
-        Command::Rerun(arguments) => rerun(*arguments, session).await,
+        Command::Rerun { task, run } => rerun(&task.id, *run, session).await,
     }
 }
 
@@ -167,12 +163,11 @@ async fn show(named: &str, outputs: &OutputArguments, client: &Client, session: 
     // A detail that only repeats the message adds nothing.
     let error = error.filter(|error| message.as_deref() != error["message"].as_str().or(error.as_str()));
     let output = result.result.unwrap_or_default();
-    let text_cell = |text: Option<String>| text.map(Cell::from);
     let mut table = Table::of_fields([
         ("task", Some(Cell::from(task.task_id.as_str()))),
         ("status", task.status.as_ref().map(|status| Cell::status(status.as_str()))),
-        ("cost", text_cell(cost(task.cost.as_ref(), task.status.as_ref()))),
-        ("message", text_cell(message)),
+        ("cost", cost(task.cost.as_ref(), task.status.as_ref()).map(Cell::from)),
+        ("message", message.map(Cell::from)),
         ("error", error.map(|error| Cell::from(text(error)))),
         ("created", time::stamp(task.created_at.as_ref())),
         ("updated", time::stamp(task.updated_at.as_ref())),
@@ -302,15 +297,15 @@ async fn logs(named: &str, follow: bool, client: &Client, session: &Session) -> 
     }
 }
 
-async fn rerun(arguments: RerunArguments, session: Session) -> Result {
+async fn rerun(named: &str, options: RunOptions, session: Session) -> Result {
     let client = session.client()?;
-    let id = identified(&arguments.task.id, &client).await?;
+    let id = identified(named, &client).await?;
     let task = client.task(id.as_str()).get().await?;
     let Some(model) = identifier::model_of(&id, &client).await? else {
         return Err(Failure::usage(format!("the history does not show the model of the task {id}"))
             .with_hint("`inferstore task show` prints its inputs; run the model with them"));
     };
-    run::again(model, task.input_data.unwrap_or_default(), arguments.run, session).await
+    run::again(model, task.input_data.unwrap_or_default(), options, session).await
 }
 
 async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
@@ -319,9 +314,10 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let earliest = since.and_then(|since| SystemTime::now().checked_sub(since));
     let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
+        let created = task.created_at.as_ref().and_then(Timestamp::to_system_time);
         status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
             && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
-            && earliest.is_none_or(|earliest| is_since(task, earliest))
+            && earliest.is_none_or(|earliest| created.is_some_and(|created| created >= earliest))
             && search.as_ref().is_none_or(|text| {
                 let model = task.model_id.as_deref().unwrap_or_default();
                 [task.task_id.as_str(), model].iter().any(|name| name.to_lowercase().contains(text))
@@ -334,13 +330,23 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
         models::check_exists(model, client).await?;
     }
-    let table = history(&listed);
-    Ok(listed.report("records", table, |task| task.task_id.to_string()))
-}
-
-/// Returns true when a task was created at this time or later.
-fn is_since(task: &types::TaskRecord, earliest: SystemTime) -> bool {
-    task.created_at.as_ref().and_then(Timestamp::to_system_time).is_some_and(|created| created >= earliest)
+    let columns = [
+        ("TASK", Fit::Keep),
+        ("STATUS", Fit::Keep),
+        ("MODEL", Fit::Drop(1)),
+        ("COST", Fit::Drop(3)),
+        ("CREATED", Fit::Drop(2)),
+    ];
+    let cells = |task: &types::TaskRecord| {
+        vec![
+            Cell::from(task.task_id.as_str()),
+            Cell::status(task.status.as_ref().map_or("", TaskStatus::as_str)),
+            Cell::from(task.model_id.as_deref().unwrap_or_default()),
+            Cell::from(cost(task.cost.as_ref(), task.status.as_ref()).unwrap_or_default()),
+            time::age(task.created_at.as_ref()),
+        ]
+    };
+    Ok(listed.report("records", columns, cells, |task| task.task_id.to_string()))
 }
 
 async fn watch_list(arguments: &ListArguments, client: &Client, session: &Session) -> Result {
@@ -365,24 +371,4 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
 /// Waits so long, or until the reader of standard output has gone. Returns true if it has.
 async fn is_closed_within(interval: Duration, session: &Session) -> bool {
     session.output.is_closed() || timeout(interval, closed()).await.is_ok()
-}
-
-fn history(listed: &Listed<types::TaskRecord>) -> Table {
-    let mut table = Table::new([
-        ("TASK", Fit::Keep),
-        ("STATUS", Fit::Keep),
-        ("MODEL", Fit::Drop(1)),
-        ("COST", Fit::Drop(3)),
-        ("CREATED", Fit::Drop(2)),
-    ]);
-    for (task, _) in &listed.records {
-        table.add([
-            Cell::from(task.task_id.as_str()),
-            Cell::status(task.status.as_ref().map_or("", TaskStatus::as_str)),
-            Cell::from(task.model_id.clone().unwrap_or_default()),
-            Cell::from(cost(task.cost.as_ref(), task.status.as_ref()).unwrap_or_default()),
-            time::age(task.created_at.as_ref()),
-        ]);
-    }
-    table
 }

@@ -145,6 +145,5 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 
 /// Returns a URL without credentials and query, which may be secret.
 fn redact_url(url: &Url) -> String {
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
 }

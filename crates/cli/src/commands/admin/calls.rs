@@ -32,17 +32,8 @@ const TASKS: Fields = &["task", "account", "model", "status", "cost", "is_refund
 const MODELS: Fields =
     &["model", "publisher", "price", "visibility", "state", "is_verified", "is_playground", "updated_at"];
 
-/// The names of the fields of an account, in the order of `admin account show`.
-const ACCOUNT: [(&str, &str); 8] = [
-    ("account", "account"),
-    ("scope", "scope"),
-    ("state", "state"),
-    ("balance", "balance"),
-    ("free credits", "free_balance"),
-    ("reserved", "held"),
-    ("debt", "debt"),
-    ("earnings", "earnings"),
-];
+/// The first fields of `admin account show`.
+const ACCOUNT: Fields = &["account", "scope", "state", "balance", "free_balance", "held", "debt", "earnings"];
 
 /// Does what the command says, and reports it.
 pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: &mut Session) -> Result {
@@ -137,21 +128,23 @@ impl Calls<'_> {
             records.push(record.to_string());
             quiet.push(cell(&record[fields[0]]));
         }
-        let report = Report { table, json: data.to_string(), quiet, ..Report::default() };
-        self.session.output.report(&Report { records: Some(records), ..report })
+        let report = Report { json: data.to_string(), ..Report::of_list(table, records, quiet) };
+        self.session.output.report(&report)
     }
 
     /// The fields of one record: these first, then all others.
-    async fn show(&mut self, path: &[&str], quiet: &str, first: &[(&str, &str)]) -> Result {
+    async fn show(&mut self, path: &[&str], quiet: &str, first: &[&str]) -> Result {
         let data = self.call("GET", path, None).await?;
+        let others = data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        let others = others.map(|(field, _)| field.as_str()).filter(|field| !first.contains(field));
         let mut table = Table::default();
-        for (name, field) in first {
-            table.add([(*name).to_owned(), cell(&data[*field])]);
-        }
-        for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
-            if !first.iter().any(|(_, field)| field == name) {
-                table.add([name.replace('_', " "), cell(value)]);
-            }
+        for field in first.iter().copied().chain(others) {
+            let name = match field {
+                "free_balance" => "free credits",
+                "held" => "reserved",
+                field => &field.replace('_', " "),
+            };
+            table.add([name.to_owned(), cell(&data[field])]);
         }
         self.session.output.report(&Report::of_one(table, data, quiet))
     }
@@ -189,7 +182,7 @@ impl Calls<'_> {
             }
             Account::List => self.list(&["accounts"], Vec::new(), "accounts", ACCOUNTS).await,
             Account::Show(OneAccount { account }) => {
-                self.show(&["accounts", &account], &account, &ACCOUNT).await
+                self.show(&["accounts", &account], &account, ACCOUNT).await
             }
             Account::Suspend(OneAccount { account }) => self.set_state(&account, "suspended").await,
             Account::Resume(OneAccount { account }) => self.set_state(&account, "active").await,
@@ -319,10 +312,8 @@ impl Calls<'_> {
         match command {
             Node::List => self.list(&["nodes"], Vec::new(), "nodes", NODES).await,
             Node::Add { name, models } => {
-                let mut body = json!({ "name": name });
-                if !models.is_empty() {
-                    body["models"] = json!(models);
-                }
+                let models_or_any = Some(&models).filter(|models| !models.is_empty());
+                let body = json!({ "name": name, "models": models_or_any });
                 let data = self.call("POST", &["nodes", "keys"], Some(body)).await?;
                 self.warn_of_unknown(models).await?;
                 self.show_once("name", "node_key", &data)
@@ -334,31 +325,21 @@ impl Calls<'_> {
     }
 
     /// Notes the models that are not published. A key for them is made nevertheless.
-    async fn warn_of_unknown(&mut self, models: Vec<String>) -> Result {
-        for model in self.unknown(models).await? {
-            self.session.note(format!("warning: there is no model {model} yet"));
-        }
-        Ok(())
-    }
-
-    /// Returns those of the models that are not published.
-    async fn unknown(&mut self, mut models: Vec<String>) -> Result<Vec<String>> {
+    async fn warn_of_unknown(&mut self, mut models: Vec<String>) -> Result {
         let mut page = Page { limit: MAX_PAGE, offset: 0 };
         while !models.is_empty() {
             let listed = self.admin.list(&["models"], &page.query()).await?;
-            let published: Vec<String> = listed["models"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|model| cell(&model["model"]))
-                .collect();
+            let published = listed["models"].as_array().map(Vec::as_slice).unwrap_or_default();
             if published.is_empty() {
                 break;
             }
-            models.retain(|model| !published.contains(model));
+            models.retain(|model| published.iter().all(|published| published["model"] != **model));
             page.offset += published.len() as u64;
         }
-        Ok(models)
+        for model in models {
+            self.session.note(format!("warning: there is no model {model} yet"));
+        }
+        Ok(())
     }
 
     async fn task(&mut self, command: Task) -> Result {

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use glob::Pattern;
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
@@ -14,10 +14,9 @@ use serde_json::json;
 use crate::candidates::folders;
 use crate::exit;
 use crate::failure::{Failure, Result, did_you_mean};
-use crate::lists::{self, Fits, Listed, Range};
-use crate::output::Report;
+use crate::lists::{self, Fits, Range};
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table};
+use crate::table::{Cell, Fit};
 use crate::time;
 use crate::values::{folder_names, size};
 
@@ -31,8 +30,8 @@ pub(crate) struct ListArguments {
     #[arg(value_name = "FOLDER|PATTERN", add = folders())]
     keys: Option<String>,
     /// Only files of this type
-    #[arg(long = "type", value_name = "TYPE", requires = "keys", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
-    category: Option<String>,
+    #[arg(long = "type", value_name = "TYPE", requires = "keys", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)).try_map(|word| word.parse::<MimeCategory>()))]
+    category: Option<MimeCategory>,
     /// Only files whose names or keys begin so
     #[arg(long, value_name = "TEXT", requires = "keys")]
     prefix: Option<String>,
@@ -77,7 +76,6 @@ pub(super) async fn execute(arguments: ListArguments, client: &Client, session: 
                 .with_hint("`*`, `?` and `[…]` stand for other characters, and `[[]` for a bracket")
         })?),
     };
-    let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
     let search = search.map(|text| text.to_lowercase());
     let fits = |file: &StorageFile| {
         let key = file.key.as_deref().unwrap_or_default();
@@ -107,45 +105,41 @@ pub(super) async fn execute(arguments: ListArguments, client: &Client, session: 
             Sort::Size => other.size.cmp(&one.size),
             _ => one.key.cmp(&other.key),
         });
-        listed.cut(range);
+        lists::cut(&mut listed.records, offset, limit);
     }
-    session.output.report(&report(listed))
-}
-
-fn report(listed: Listed<StorageFile>) -> Report {
-    let mut table = Table::new([
+    let columns = [
         ("KEY", Fit::Keep),
         ("TYPE", Fit::Drop(2)),
         ("SIZE", Fit::Drop(1)),
         ("CREATED", Fit::Drop(3)),
         ("URL", Fit::Drop(4)),
-    ]);
-    for (file, _) in &listed.records {
-        table.add([
-            Cell::from(file.key.clone().unwrap_or_default()),
-            Cell::from(file.mime.clone().unwrap_or_default()),
-            Cell::from(file.size.and_then(|bytes| u64::try_from(bytes).ok()).map(size).unwrap_or_default()),
-            time::age(file.created_at.as_ref()),
-            Cell::from(file.download_url.clone().unwrap_or_default()),
-        ]);
-    }
+    ];
+    let cells = |file: &StorageFile| {
+        let bytes = file.size.and_then(|bytes| u64::try_from(bytes).ok());
+        let text = |text: &Option<String>| Cell::from(text.as_deref().unwrap_or_default());
+        let created = time::age(file.created_at.as_ref());
+        let size = Cell::from(bytes.map(size).unwrap_or_default());
+        vec![text(&file.key), text(&file.mime), size, created, text(&file.download_url)]
+    };
     let quiet = |file: &StorageFile| file.download_url.clone().unwrap_or_default();
-    listed.report("files", table, quiet)
+    session.output.report(&listed.report("files", columns, cells, quiet))
 }
 
 /// Lists the folders with the number of their files.
 async fn list_folders(client: &Client, session: &Session) -> Result {
-    let mut table = Table::new([("FOLDER", Fit::Keep), ("FILES", Fit::Keep)]);
-    let mut records = Vec::new();
-    for folder in UploadFolder::ALL {
+    let mut rows = Vec::new();
+    for folder in folder_names() {
         let mut query = FileQuery::default();
         query.page_size = Some(1);
-        let total = client.folder(folder.as_str()).page(query, 1).await?.total;
-        table.add([folder.as_str().to_owned(), total.map(|total| total.to_string()).unwrap_or_default()]);
-        records.push(json!({"folder": folder.as_str(), "total": total}).to_string());
+        let total = client.folder(folder).page(query, 1).await?.total;
+        let count = total.map(|total| total.to_string()).unwrap_or_default();
+        rows.push((
+            [folder, &count].map(Cell::from),
+            json!({"folder": folder, "total": total}),
+            folder.into(),
+        ));
     }
-    let quiet = folder_names().map(str::to_owned).collect();
-    session.output.report(&Report::of_list(table, records, quiet))
+    session.output.report(&lists::report([("FOLDER", Fit::Keep), ("FILES", Fit::Keep)], rows))
 }
 
 /// A file of the storage.
@@ -183,11 +177,6 @@ fn split(word: &str) -> Result<(UploadFolder, &str)> {
     Ok((folder, name))
 }
 
-/// Returns true for a key that is a pattern.
-fn is_pattern(key: &str) -> bool {
-    !key.contains("://") && key.contains(['*', '?', '['])
-}
-
 /// The files that URLs, keys and patterns name; with `is_prefix`, those whose keys begin so. Each folder is listed once.
 pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -> Result<Vec<Stored>> {
     let mut folders: HashMap<UploadFolder, Vec<Stored>> = HashMap::new();
@@ -209,7 +198,8 @@ pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -
         };
         // A key may have the characters of a pattern.
         let is_key = || files.iter().any(|file| file.key.as_deref() == Some(word.as_str()));
-        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix && !is_key());
+        let pattern =
+            Pattern::new(word).ok().filter(|_| word.contains(['*', '?', '[']) && !is_prefix && !is_key());
         let fits = |file: &&Stored| {
             let key = file.key.as_deref().unwrap_or_default();
             match &pattern {

@@ -17,6 +17,7 @@ use super::{Transfers, is_file_name, local_name};
 use crate::commands::outputs::make_folder;
 use crate::commands::run::JOURNAL;
 use crate::failure::{Failure, Result, did_you_mean};
+use crate::lists;
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
@@ -57,6 +58,8 @@ struct Local {
 
 /// The actions of a sync, by the name of each file.
 struct Actions {
+    local: BTreeMap<String, Local>,
+    stored: BTreeMap<String, Stored>,
     sent: BTreeSet<String>,
     deleted: BTreeSet<String>,
 }
@@ -81,7 +84,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         }
     };
     let path = PathBuf::from(path);
-    let Found { files: local, left_out } = local_files(&path, is_upload, session)?;
+    let (local, left_out) = local_files(&path, is_upload, session)?;
     let named = |file: Stored| {
         let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
         let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
@@ -113,11 +116,9 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let stays =
         |name: &str| behind_hash(name).is_some() || left_out.iter().any(|left_out| is_below(name, left_out));
     let is_deleted = |name: &&&String| delete && !(is_upload && stays(name));
-    let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone());
-    let actions = Actions {
-        sent: source.difference(&same).map(|name| (*name).clone()).collect(),
-        deleted: deleted.collect(),
-    };
+    let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone()).collect();
+    let sent = source.difference(&same).map(|name| (*name).clone()).collect();
+    let actions = Actions { local, stored, sent, deleted };
     if dry_run {
         session.note("nothing was sent or deleted");
         return session.output.report(&report(&actions, is_upload, ["to send", "to delete"]));
@@ -125,11 +126,11 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     if !is_upload {
         delete_unfinished(&root);
     }
-    let transfers = Transfers { client, session, jobs };
+    let transfers = Transfers { client, session, jobs, overwrite: true };
     let failures = if is_upload {
-        actions.upload(&local, stored, folder, &transfers).await
+        actions.upload(folder, &transfers).await
     } else {
-        actions.download(&local, stored, &path, &transfers).await?
+        actions.download(&path, &transfers).await?
     };
     if failures.is_empty() {
         session.output.report_done(&report(&actions, is_upload, ["sent", "deleted"]))?;
@@ -137,13 +138,8 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     session.output.failures(failures)
 }
 
-/// The files of a folder.
-#[derive(Default)]
-struct Found {
-    files: BTreeMap<String, Local>,
-    /// Names of links that lead to a folder or nowhere: what is stored under them stays.
-    left_out: Vec<String>,
-}
+/// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.
+type Found = (BTreeMap<String, Local>, Vec<String>);
 
 /// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and the
 /// journals of batches are left out.
@@ -158,7 +154,7 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found
     }
     let entries = files(&[path.to_owned()], true, session)?;
     check_names(&entries, false)?;
-    let mut found = Found::default();
+    let (mut found, mut left_out) = Found::default();
     for (path, name) in entries {
         let Some(name) = name.filter(|name| !is_unfinished(name) && !name.ends_with(JOURNAL)) else {
             continue;
@@ -167,7 +163,7 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found
         match std::fs::metadata(&here) {
             Ok(metadata) if metadata.is_file() => {
                 let modified = metadata.modified().ok();
-                found.files.insert(name, Local { path, size: metadata.len(), modified });
+                found.insert(name, Local { path, size: metadata.len(), modified });
             }
             Err(error) if !here.is_symlink() => {
                 return Err(Failure::of_path(&path, "cannot be read")(error));
@@ -177,11 +173,11 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found
             Ok(_) | Err(_) => {
                 let path = path.display();
                 session.output.note(format!("{path} leads to no file; what is stored under its name stays"));
-                found.left_out.push(name);
+                left_out.push(name);
             }
         }
     }
-    Ok(found)
+    Ok((found, left_out))
 }
 
 /// Returns true for the stored name of a path, or of a file below it.
@@ -233,46 +229,34 @@ async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client
 }
 
 impl Actions {
-    async fn upload(
-        &self,
-        local: &BTreeMap<String, Local>,
-        stored: BTreeMap<String, Stored>,
-        folder: UploadFolder,
-        transfers: &Transfers<'_>,
-    ) -> Vec<Failure> {
-        let sent = local.iter().filter(|(name, _)| self.sent.contains(*name));
+    async fn upload(&self, folder: UploadFolder, transfers: &Transfers<'_>) -> Vec<Failure> {
+        let sent = self.local.iter().filter(|(name, _)| self.sent.contains(*name));
         let sources = sent.map(|(name, file)| Source {
             label: file.path.display().to_string(),
             file: File::path(transfers.session.here(&file.path)).named(name),
         });
-        let (_, failures) = transfers.upload_all(sources.collect(), folder, None, true).await;
+        let (_, failures) = transfers.upload_all(sources.collect(), folder, None).await;
         // Nothing is deleted while something is missing.
         if !failures.is_empty() {
             return failures;
         }
-        let unwanted = stored.into_iter().filter(|(name, _)| self.deleted.contains(name));
-        transfers.delete_all(unwanted.map(|(_, file)| file).collect()).await.1
+        let unwanted = self.stored.iter().filter(|(name, _)| self.deleted.contains(*name));
+        transfers.delete_all(unwanted.map(|(_, file)| file.clone()).collect()).await.1
     }
 
-    async fn download(
-        &self,
-        local: &BTreeMap<String, Local>,
-        stored: BTreeMap<String, Stored>,
-        path: &Path,
-        transfers: &Transfers<'_>,
-    ) -> Result<Vec<Failure>> {
+    async fn download(&self, path: &Path, transfers: &Transfers<'_>) -> Result<Vec<Failure>> {
         make_folder(&transfers.session.here(path))?;
-        let wanted = stored.into_iter().filter(|(name, _)| self.sent.contains(name));
+        let wanted = self.stored.iter().filter(|(name, _)| self.sent.contains(*name));
         // A file in an inner folder is replaced there.
         let downloads = wanted.map(|(name, file)| {
-            let here = local.get(&name).map(|file| file.path.clone());
-            (here.unwrap_or_else(|| path.join(&name)), file)
+            let here = self.local.get(name).map(|file| file.path.clone());
+            (here.unwrap_or_else(|| path.join(name)), file.clone())
         });
-        let (_, failures) = transfers.download_all(downloads.collect(), true).await;
+        let (_, failures) = transfers.download_all(downloads.collect()).await;
         if !failures.is_empty() {
             return Ok(failures);
         }
-        let unwanted = local.iter().filter(|(name, _)| self.deleted.contains(*name));
+        let unwanted = self.local.iter().filter(|(name, _)| self.deleted.contains(*name));
         let failures = unwanted.filter_map(|(_, file)| {
             let deleted = std::fs::remove_file(transfers.session.here(&file.path));
             deleted.err().map(Failure::of_path(&file.path, "cannot be deleted"))
@@ -284,15 +268,14 @@ impl Actions {
 fn report(actions: &Actions, is_upload: bool, [are_sent, are_deleted]: [&str; 2]) -> Report {
     let sent = if is_upload { "upload" } else { "download" };
     let sent = actions.sent.iter().map(|name| (sent, name));
-    let all: Vec<_> = sent.chain(actions.deleted.iter().map(|name| ("delete", name))).collect();
-    let mut table = Table::new([("ACTION", Fit::Keep), ("FILE", Fit::Keep)]);
-    let mut records = Vec::new();
-    for (action, name) in &all {
-        table.add([(*action).to_owned(), (*name).clone()]);
-        records.push(json!({"action": action, "file": name}).to_string());
+    let rows = sent
+        .chain(actions.deleted.iter().map(|name| ("delete", name)))
+        .map(|(action, name)| ([action, name], json!({"action": action, "file": name}), name.clone()));
+    let mut report = lists::report([("ACTION", Fit::Keep), ("FILE", Fit::Keep)], rows);
+    if report.quiet.is_empty() {
+        report.table = Table::default();
     }
-    let table = if all.is_empty() { Table::default() } else { table };
-    let below = vec![format!("{} {are_sent}, {} {are_deleted}", actions.sent.len(), actions.deleted.len())];
-    let quiet = all.into_iter().map(|(_, name)| name.clone()).collect();
-    Report { below, ..Report::of_list(table, records, quiet) }
+    report.below =
+        vec![format!("{} {are_sent}, {} {are_deleted}", actions.sent.len(), actions.deleted.len())];
+    report
 }

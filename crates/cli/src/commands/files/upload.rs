@@ -8,14 +8,15 @@ use inferstore::types::UploadFolder;
 use inferstore::{Client, File, UploadedFile};
 use serde_json::json;
 
-use super::Transfers;
+use super::{Ended, Transfers};
 use crate::commands::api::read_stdin;
 use crate::exit;
 use crate::failure::{Failure, Result};
+use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Fit, Table};
+use crate::table::Fit;
 use crate::values::{size, upload_folder};
 
 /// Upload files into a folder
@@ -56,6 +57,9 @@ Examples:
   inferstore files upload covers cover.bin --name cover.png --mime image/png
   convert a.tif png:- | inferstore files upload samples - --name a.png";
 
+/// The path of a file, and the name to store it under, if that is not its own.
+pub(super) type Named = (PathBuf, Option<String>);
+
 /// A file to upload, and its name in messages.
 pub(super) struct Source {
     pub(super) label: String,
@@ -86,13 +90,12 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
             sources.push(Source { label: path.display().to_string(), file });
         }
     }
-    if let Some(mime) = mime {
-        for source in &mut sources {
-            source.file = source.file.clone().with_mime(&mime);
-        }
-    }
-    let transfers = Transfers { client, session, jobs };
-    let (uploaded, mut failures) = transfers.upload_all(sources, folder, org, overwrite).await;
+    let sources = sources.into_iter().map(|Source { label, file }| match &mime {
+        Some(mime) => Source { label, file: file.with_mime(mime) },
+        None => Source { label, file },
+    });
+    let transfers = Transfers { client, session, jobs, overwrite };
+    let (uploaded, mut failures) = transfers.upload_all(sources.collect(), folder, org).await;
     if !uploaded.is_empty() {
         // The failures of other files are reported all the same.
         failures.extend(session.output.report_done(&report(&uploaded)).err());
@@ -107,12 +110,11 @@ impl Transfers<'_> {
         sources: Vec<Source>,
         folder: UploadFolder,
         org: Option<String>,
-        overwrite: bool,
-    ) -> (Vec<UploadedFile>, Vec<Failure>) {
+    ) -> Ended<UploadedFile> {
         let folder = &self.client.folder(folder.as_str());
         let progress = &Progress::shared(&self.session.output);
         let uploads = sources.into_iter().map(|Source { label, file }| {
-            let upload = folder.upload(file).org_username(org.clone()).overwrite(overwrite).events();
+            let upload = folder.upload(file).org_username(org.clone()).overwrite(self.overwrite).events();
             async move {
                 let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
                 progress.lock().done(&label, uploaded.is_ok().then_some("uploaded"));
@@ -124,27 +126,20 @@ impl Transfers<'_> {
 }
 
 fn report(uploaded: &[UploadedFile]) -> Report {
-    let mut table = Table::new([("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)]);
-    let mut records = Vec::new();
-    let mut quiet = Vec::new();
-    for UploadedFile { download_url, name, mime, size: bytes, .. } in uploaded {
-        table.add([mime.clone(), size(*bytes), download_url.clone()]);
-        quiet.push(download_url.clone());
+    let columns = [("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)];
+    let rows = uploaded.iter().map(|UploadedFile { download_url, name, mime, size: bytes, .. }| {
         let record = json!({"download_url": download_url, "name": name, "mime": mime, "size": bytes});
-        records.push(record.to_string());
+        ([mime.clone(), size(*bytes), download_url.clone()], record, download_url.clone())
+    });
+    let mut report = lists::report(columns, rows);
+    if let Some([one]) = report.records.as_deref() {
+        report.json.clone_from(one);
     }
-    match &records[..] {
-        [one] => Report { json: one.clone(), records: Some(records), table, quiet, ..Report::default() },
-        _ => Report::of_list(table, records, quiet),
-    }
+    report
 }
 
 /// The files to upload: with `recursive` those below folders too, with names of their own.
-pub(super) fn files(
-    paths: &[PathBuf],
-    recursive: bool,
-    session: &Session,
-) -> Result<Vec<(PathBuf, Option<String>)>> {
+pub(super) fn files(paths: &[PathBuf], recursive: bool, session: &Session) -> Result<Vec<Named>> {
     let mut files = Vec::new();
     for path in paths {
         let root = session.here(path);
@@ -168,7 +163,7 @@ fn safe_name(name: &str) -> String {
 
 /// Fails when two files would be stored under one name, because the later one would replace the other, and when the name
 /// of a file is not UTF-8.
-pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -> Result {
+pub(super) fn check_names(files: &[Named], is_named: bool) -> Result {
     let mut names = BTreeMap::new();
     for (path, name) in files {
         if path.to_str().is_none() && !is_named && name.is_none() {
@@ -187,7 +182,7 @@ pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -
 }
 
 /// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.
-fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<(PathBuf, Option<String>)>) -> Result {
+fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<Named>) -> Result {
     let folder = shown.join(inner);
     let failed = Failure::of_path(&folder, "cannot be read");
     let entries = std::fs::read_dir(root.join(inner)).and_then(Iterator::collect);

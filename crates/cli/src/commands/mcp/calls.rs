@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
 use super::tools::{self, CALL_ID, ModelTool};
-use super::{INTERNAL_ERROR, INVALID_PARAMS};
+use super::{Arguments, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
 use crate::commands::run::{
     Contents, Entry, FileOutcome, Items, JOURNAL, Plan, RunOptions, Status, entry_of, run_one,
@@ -50,12 +50,8 @@ pub(super) struct Server<'a> {
 pub(super) type Refusal = (i32, String);
 
 impl<'a> Server<'a> {
-    pub(super) fn open(
-        folder: &Path,
-        budget: Option<Decimal>,
-        only: Vec<String>,
-        session: &'a Session,
-    ) -> Result<Self> {
+    pub(super) fn open(arguments: Arguments, session: &'a Session) -> Result<Self> {
+        let Arguments { folder, budget, models: only } = arguments;
         let client = session.client()?;
         let folder = session.here(folder);
         make_folder(&folder).map_err(|failure| failure.with_hint("choose another folder for --folder"))?;

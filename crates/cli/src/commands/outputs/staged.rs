@@ -15,7 +15,8 @@ use crate::values::md5_of;
 
 /// The outputs of one task, downloaded. Dropping it removes what was not moved: the next start downloads it again.
 pub(crate) struct Staged {
-    _folder: StagingFolder,
+    /// None without outputs.
+    _folder: Option<StagingFolder>,
     files: Vec<StagedFile>,
 }
 
@@ -24,10 +25,8 @@ struct StagingFolder(PathBuf);
 
 impl Drop for StagingFolder {
     fn drop(&mut self) {
-        // One that cannot be removed does no harm. Without outputs there is none.
-        if !self.0.as_os_str().is_empty() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+        // One that cannot be removed does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -48,7 +47,7 @@ impl Delivery {
         session: &Session,
     ) -> Result<Staged> {
         let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
-            return Ok(Staged { _folder: StagingFolder(PathBuf::new()), files: Vec::new() });
+            return Ok(Staged { _folder: None, files: Vec::new() });
         };
         let folder = folder.join(format!(".inferstore-{}", harmless(outcome.task.as_str())));
         let folder = StagingFolder(absolute(&folder));
@@ -59,7 +58,7 @@ impl Delivery {
             // A start that was killed may have left it there.
             let download = outcome.download(name)?.limits(|limits| limits.overwrite = true);
             let is_several = outcome.urls().nth(1).is_some();
-            let path = absolute(&destination.path(outcome.task.as_str(), is_several, names, name, session));
+            let path = absolute(&destination.path(outcome.task.as_str(), is_several, names, name));
             files.push(match without_variable(&path) {
                 None => {
                     let downloaded = download.to_file(folder.join("output")).await?.path;
@@ -73,7 +72,7 @@ impl Delivery {
                 }
             });
         }
-        Ok(Staged { _folder: folder, files })
+        Ok(Staged { _folder: Some(folder), files })
     }
 
     /// Chooses a destination for each output. A path is free if nothing exists there, if the file there may be replaced

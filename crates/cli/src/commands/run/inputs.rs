@@ -10,7 +10,6 @@ use serde_json::{Map, json};
 
 use super::RunOptions;
 use super::contents::identity;
-use super::sweeps::is_sweep;
 use crate::commands::api::{not_read, place_of, read_stdin, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
@@ -35,17 +34,6 @@ pub(super) struct Collected {
     /// All inputs, with the path, size and time of their files, and those of an earlier run: what makes a batch the
     /// same batch.
     pub(super) identity: BTreeMap<String, serde_json::Value>,
-}
-
-impl Collected {
-    /// Returns true when a text may be a sweep, which the declared type of its input decides.
-    pub(super) fn has_sweep(&self) -> bool {
-        self.texts.values().any(|text| is_sweep(text))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.given.is_empty() && self.loose.is_empty()
-    }
 }
 
 /// Collects the inputs: those of the command line come before those of a JSON object, which come before those of an

@@ -11,16 +11,9 @@ use crate::failure::Result;
 use crate::profiles::{self, LOCAL};
 use crate::settings::Session;
 
-/// Stores the profile, and returns what to type next. Without the key of a first start, a stored one is used that the
-/// service accepts. `key` is known at the first start on a data folder alone, and `data_dir` is that folder, if it holds
-/// the accounts.
-pub(super) async fn store(
-    base_url: &str,
-    key: Option<String>,
-    data_dir: Option<String>,
-    session: &Session,
-) -> String {
-    match stored(base_url, key, data_dir, session).await {
+/// Returns what to type next after a profile was stored.
+pub(super) fn next_step(stored: Result<Stored>, session: &Session) -> String {
+    match stored {
         Ok(Some((name, is_current))) => {
             let option = if is_current { String::new() } else { format!(" --profile {name}") };
             let other = if name == LOCAL { "" } else { " (local is of another service)" };
@@ -37,12 +30,16 @@ pub(super) async fn store(
 }
 
 /// The name of the profile of the service, and whether it is in use; `None` when no key for it is known.
-async fn stored(
+type Stored = Option<(String, bool)>;
+
+/// Stores the profile. Without the key of a first start, a stored one is used that the service accepts. `key` is known
+/// at the first start on a data folder alone, and `data_dir` is that folder, if it holds the accounts.
+pub(super) async fn store(
     base_url: &str,
     key: Option<String>,
     data_dir: Option<String>,
     session: &Session,
-) -> Result<Option<(String, bool)>> {
+) -> Result<Stored> {
     let path = profiles::path(&session.environment)?;
     let mut api_key = accepted(base_url, key, session).await?;
     let mut name = None;

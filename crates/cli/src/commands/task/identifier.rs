@@ -4,7 +4,7 @@ use inferstore::Client;
 use inferstore::types::TaskRecord;
 
 use crate::failure::{Failure, Result};
-use crate::lists::{MAX_PAGE, newest_tasks};
+use crate::lists::newest_tasks;
 
 /// The length of an identifier.
 const IDENTIFIER: usize = 36;
@@ -22,7 +22,7 @@ const MAX_SEARCHED: u64 = 1_000;
 /// beginning is the time of the create, and the end is random.
 pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Result<String> {
     if named == "@last" {
-        let newest = newest_tasks(client, 0, 1).await?;
+        let newest = newest_tasks(client, 1).await?;
         let none = || Failure::usage("there is no task yet").with_hint("`inferstore run MODEL` creates one");
         return newest.first().map(|task| task.task_id.to_string()).ok_or_else(none);
     }
@@ -52,8 +52,7 @@ pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Res
 /// The end of an identifier, which tells tasks of the same minute apart.
 fn end_of(id: &str) -> &str {
     const LENGTH: usize = 8;
-    let start = id.len().saturating_sub(LENGTH);
-    id.get(start..).unwrap_or(id)
+    &id[id.ceil_char_boundary(id.len().saturating_sub(LENGTH))..]
 }
 
 /// The model of a task, which only the history states.
@@ -63,15 +62,5 @@ pub(super) async fn model_of(id: &str, client: &Client) -> Result<Option<String>
 }
 
 async fn search(client: &Client, fits: impl Fn(&TaskRecord) -> bool) -> Result<Vec<TaskRecord>> {
-    let mut found = Vec::new();
-    let mut offset = 0;
-    while offset < MAX_SEARCHED {
-        let page = newest_tasks(client, offset, MAX_PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        offset += page.len() as u64;
-        found.extend(page.into_iter().filter(&fits));
-    }
-    Ok(found)
+    Ok(newest_tasks(client, MAX_SEARCHED).await?.into_iter().filter(fits).collect())
 }
