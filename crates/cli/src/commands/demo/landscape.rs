@@ -1,22 +1,37 @@
 //! A picture of more than 5 MiB, drawn instead of kept in the repository: hills under an
 //! evening sky, as an uncompressed bitmap.
 
-use std::io::Cursor;
+const WIDTH: usize = 1_600;
+const HEIGHT: usize = 1_200;
 
-use image::{ImageFormat, Rgb, RgbImage};
-
-const WIDTH: u32 = 1_600;
-const HEIGHT: u32 = 1_200;
+/// Number of bytes before the pixels.
+const HEAD: usize = 54;
 
 /// The picture as a BMP file of 5,760,054 bytes.
 pub(super) fn bitmap() -> Vec<u8> {
-    let picture = RgbImage::from_fn(WIDTH, HEIGHT, |column, row| {
-        Rgb(color(column as f32 / WIDTH as f32, row as f32 / HEIGHT as f32))
-    });
-    let mut file = Cursor::new(Vec::new());
-    // Writing into memory cannot fail.
-    let _ = picture.write_to(&mut file, ImageFormat::Bmp);
-    file.into_inner()
+    let pixels = WIDTH * HEIGHT * 3;
+    let mut file = Vec::with_capacity(HEAD + pixels);
+    file.extend_from_slice(b"BM");
+    for field in [HEAD + pixels, 0, HEAD, 40, WIDTH, HEIGHT] {
+        file.extend_from_slice(&little_endian(field));
+    }
+    // One plane of 24 bits.
+    file.extend_from_slice(&[1, 0, 24, 0]);
+    for field in [0, pixels, 2_835, 2_835, 0, 0] {
+        file.extend_from_slice(&little_endian(field));
+    }
+    // Rows go from the bottom to the top, and a row of 4,800 bytes needs no padding.
+    for row in (0..HEIGHT).rev() {
+        for column in 0..WIDTH {
+            let [red, green, blue] = color(column as f32 / WIDTH as f32, row as f32 / HEIGHT as f32);
+            file.extend_from_slice(&[blue, green, red]);
+        }
+    }
+    file
+}
+
+fn little_endian(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// The color at a point: x from the left, y from the top, both from 0 to 1.

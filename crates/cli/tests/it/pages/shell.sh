@@ -8,7 +8,7 @@ placeholder() { placeholders[$1]=$2; }
 
 # Waits for a text in a file that a server writes.
 wait_for() {
-  for _ in $(seq 1 600); do
+  for _ in $(seq 1 3000); do
     if grep -q -e "$1" "$2" 2>/dev/null; then return; fi
     sleep 0.1
   done
