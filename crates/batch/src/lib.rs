@@ -1,6 +1,8 @@
 //! Batches for the Inferstore client: a journal that survives a kill, and one wait for many tasks.
 //!
 #![doc = include_str!("../README.md")]
+// A program cannot spawn a future that is not `Send`.
+#![warn(clippy::future_not_send)]
 
 mod history;
 mod item;

@@ -70,6 +70,8 @@
 //! `blocking` adds the module `blocking`: every operation in a form for programs without async. `rustls` (default),
 //! `rustls-ring` and `native-tls` choose TLS. The [README](https://docs.rs/crate/inferstore/latest) compares them, and
 //! says which crates are part of the interface.
+// A program cannot spawn a future that is not `Send`.
+#![warn(clippy::future_not_send)]
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
