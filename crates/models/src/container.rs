@@ -5,7 +5,6 @@ use crate::tiff;
 
 pub(crate) const CUT_OFF: &str = "the file ends before its picture does";
 
-/// Returns the reason why a file cannot be read, if the container shows one.
 pub(crate) fn fault(file: &[u8]) -> Option<String> {
     if file.is_empty() {
         return Some("it is empty".to_owned());
@@ -16,7 +15,6 @@ pub(crate) fn fault(file: &[u8]) -> Option<String> {
     (!is_whole(file)).then(|| CUT_OFF.to_owned())
 }
 
-/// Returns the name of a recognized format without a decoder.
 fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     if file.get(4..8) == Some(b"ftyp") {
         // The main brand, and those with which the file is compatible.
@@ -79,7 +77,6 @@ fn end_of_jpeg(file: &[u8]) -> Option<()> {
     }
 }
 
-/// Walks the chunks of a PNG file to the last.
 fn end_of_png(file: &[u8]) -> Option<()> {
     let mut at = 8;
     loop {

@@ -7,7 +7,6 @@ pub(crate) const SIDE: usize = 8;
 /// Blocks that are computed at once.
 pub(crate) const LANES: usize = 16;
 
-/// Columns of these blocks.
 pub(crate) const COLUMNS: usize = LANES * SIDE;
 
 /// A value of each of the blocks.
@@ -60,7 +59,6 @@ impl Blocks {
         Self { quantized: [[0; LANES]; 64], nonzero: [[0; LANES]; 4] }
     }
 
-    /// Computes blocks from the columns of eight rows.
     #[inline(always)]
     pub(crate) fn fill(&mut self, rows: &[&[u8]; SIDE], left: usize, factors: &Factors) {
         let mut words = [0; COLUMNS];
@@ -129,7 +127,7 @@ fn deal(words: &[u64; COLUMNS], columns: &mut [[i16; COLUMNS]; SIDE]) {
     }
 }
 
-/// Writes the cosine transforms of eight parts, divided by a power of two, each too large by `EXCESS` (Arai, Agui and Nakajima, 1988).
+/// Writes the cosine transforms of eight parts by a divisor, too large by `EXCESS` (Arai, Agui and Nakajima, 1988).
 #[inline(always)]
 fn transform<const LENGTH: usize>(
     from: &[[i16; LENGTH]; SIDE],

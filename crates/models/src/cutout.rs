@@ -24,8 +24,7 @@ const ROUNDS: usize = 5;
 const CENTER: f32 = 1.2;
 /// Plausible share of the picture for a subject.
 const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
-/// Maximum confusion. Above it, subject and background have the same colors, and the result would be
-/// arbitrary.
+/// Above this confusion, subject and background have the same colors, and the result would be arbitrary.
 const MAX_CONFUSION: f32 = 0.15;
 /// Overlap from which the color model and the network for people agree.
 const MIN_OVERLAP: f32 = 0.8;
@@ -34,8 +33,7 @@ const SURE: f32 = 0.97;
 /// Size below which a piece is a speck, as a share of the largest piece.
 const SPECK: f32 = 0.05;
 
-/// Returns the opacity of each pixel, and removes the background from the colors at the edge of the subject:
-/// they become the colors of the subject nearby.
+/// Returns the opacity of each pixel. Colors at the edge of the subject become those of the subject nearby.
 pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result<Vec<u8>, Error> {
     let rough = rough(picture, input, limits)?;
     // Guided filter: edges are fitted at the reduced size and drawn at the full size.
@@ -70,7 +68,6 @@ pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result
         }
     })?;
     if let Some(alpha) = &picture.alpha {
-        // Transparent pixels stay transparent.
         subject.iter_mut().zip(alpha).for_each(|(subject, alpha)| *subject = (*subject).min(*alpha));
     }
     Ok(subject)

@@ -1,5 +1,4 @@
-//! Guided filter: smooths a plane but keeps the edges of a second one, the guide (He, Sun and Tang, "Guided
-//! Image Filtering", 2013).
+//! Guided filter: smooths a plane but keeps the edges of a guide (He, Sun and Tang, "Guided Image Filtering", 2013).
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
@@ -55,7 +54,6 @@ impl GuidedFilter {
         Ok(Self { slope: slope.box_mean(radius, limits)?, offset: offset.box_mean(radius, limits)? })
     }
 
-    /// Returns the filter that has the effect of this one and then of another.
     pub(crate) fn then(mut self, other: &Self) -> Self {
         self.slope.change(&other.slope, |first, second| first * second);
         self.offset.change(&other.slope, |first, second| first * second);

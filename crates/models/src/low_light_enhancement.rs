@@ -74,7 +74,6 @@ pub(crate) struct Guides {
     pub(crate) lamp: fn(f32, f32) -> f32,
 }
 
-/// Denoises and brightens every pixel by its gain.
 pub(crate) fn enhance(
     picture: &mut Picture,
     gain: &Gain,

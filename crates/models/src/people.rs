@@ -43,7 +43,6 @@ pub(crate) struct People {
     pub(crate) confidence: f32,
 }
 
-/// Returns the people in a picture, or `None` without any.
 pub(crate) fn find(picture: &Picture, limits: &Limits) -> Result<Option<People>, Error> {
     let mask = mask(picture, limits)?;
     let share = |limit: f32| mask.map(|value| f32::from(value > limit)).mean();

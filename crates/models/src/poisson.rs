@@ -11,8 +11,7 @@ const SMOOTHINGS: usize = 2;
 /// Smoothings on the coarsest grid, which is tiny.
 const LAST_SMOOTHINGS: usize = 60;
 
-/// Region of the equation. Pixels at the edge of the picture are never inside: the solution needs known
-/// values around it.
+/// Region of the equation, without the edge of the picture: the solution needs known values around it.
 pub(crate) struct Domain {
     width: usize,
     inside: Vec<bool>,
@@ -50,7 +49,6 @@ impl Domain {
 }
 
 /// Changes `field` inside the domain until four times each value, minus its four neighbors, equals `source`.
-/// Values outside stay fixed.
 pub(crate) fn solve(
     field: &mut Plane,
     source: &[f32],

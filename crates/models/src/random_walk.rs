@@ -34,7 +34,6 @@ impl Half {
         Self { stride, values: vec![0.0; stride * (height + 2)] }
     }
 
-    /// Returns the index of the first column of a row.
     fn start(&self, y: usize) -> usize {
         (y + 1) * self.stride + 1
     }
@@ -88,8 +87,7 @@ impl RandomWalk {
         }
     }
 
-    /// Spreads each guess to similar neighbors. The result is the mean over the pixels where a walker from the pixel
-    /// stops.
+    /// Spreads each guess to similar neighbors: the result is the mean guess of the pixels where a walker stops.
     pub(crate) fn spread(&self, guesses: &[f32], limits: &Limits) -> Result<Plane, Error> {
         let (width, height) = (self.width, self.height);
         let mut field = halves(width, height, |at| guesses[at]);

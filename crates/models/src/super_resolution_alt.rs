@@ -112,7 +112,6 @@ const BELOW_DOWN: Direction = Direction {
 };
 
 impl Direction {
-    /// Returns the pixels on the lines through the new pixels of a row.
     #[inline(always)]
     fn line<'a>(&self, tile: &'a Tile, y: usize) -> [&'a [i16]; 4] {
         rows(tile, y, self.line)
@@ -124,13 +123,11 @@ impl Direction {
     }
 }
 
-/// Returns a row, moved by each of the offsets.
 #[inline(always)]
 fn rows<const COUNT: usize>(tile: &Tile, y: usize, offsets: [(isize, isize); COUNT]) -> [&[i16]; COUNT] {
     offsets.map(|(aside, down)| tile.row(y as isize + down, aside))
 }
 
-/// Known pixels on the line through each new pixel of a row, and on the parallel lines.
 struct Lines<'a> {
     line: [&'a [i16]; 4],
     beside: [[&'a [i16]; 3]; 2],
