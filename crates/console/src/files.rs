@@ -1,5 +1,4 @@
-//! Files of the console: uploads of a browser, and untrusted files of the service. No file is ever served as
-//! HTML.
+//! Files of the console: uploads of a browser, and untrusted files of the service. No file is served as HTML.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Cursor;

@@ -140,8 +140,7 @@ fn colors(text: &str) -> Option<Vec<&str>> {
     (!words.is_empty() && words.len() <= MAX_COLORS && words.iter().all(is_color)).then_some(words)
 }
 
-/// Renders a picture of the service beside its input. JavaScript adds zoom, and a slider over pictures of
-/// equal shape.
+/// Renders a picture of the service beside its input. JavaScript adds zoom, and a slider for pictures of equal shape.
 pub(crate) fn compare(before: Option<&str>, after: &str, file_name: &str) -> Markup {
     let picture = |label: &str, address: &str| {
         html! { figure { figcaption { (label) } img src=(address) alt=(label) draggable="false"; } }
