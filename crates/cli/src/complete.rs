@@ -19,13 +19,10 @@ use crate::output::{Output, OutputOptions};
 use crate::schema::ordered;
 use crate::settings::{Global, Session};
 
-/// Timeout of a completion.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Number of tasks that are offered.
 const MAX_TASKS: u64 = 30;
 
-/// Identifiers of models.
 pub(crate) fn models() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| models_of(&client).await))
 }
@@ -35,7 +32,6 @@ pub(crate) fn tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| tasks_of(&client).await))
 }
 
-/// Identifiers of models and of the newest tasks.
 pub(crate) fn models_and_tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         asked(current, async |client, _| Some([models_of(&client).await?, tasks_of(&client).await?].concat()))
@@ -106,7 +102,6 @@ fn asked(
     candidates(found.unwrap_or_default(), current)
 }
 
-/// A client of the service that the words name.
 fn client_of(words: &[String]) -> Option<Client> {
     let mut environment = Environment::of_this_process();
     // Warnings would garble the line that is being typed.

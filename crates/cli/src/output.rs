@@ -1,5 +1,4 @@
-//! The one place that writes: data to standard output in the format that was asked for, everything else
-//! to standard error.
+//! The one place that writes: data to standard output in the format asked for, everything else to standard error.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -42,7 +41,6 @@ pub(crate) enum Format {
 /// The result of a command, in every format.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// For people.
     pub(crate) table: Table,
     /// The lines below the table, for people.
     pub(crate) below: Vec<String>,
@@ -57,7 +55,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Of one thing.
     pub(crate) fn of_one(table: Table, json: impl ToString, quiet: impl Into<String>) -> Self {
         Self { table, json: json.to_string(), quiet: vec![quiet.into()], ..Self::default() }
     }
@@ -80,13 +77,11 @@ impl Report {
         self.records.as_deref().map_or_else(whole, Cow::Borrowed)
     }
 
-    /// The report, whose records or payload are of this type.
     pub(crate) fn of_type<T: DeserializeOwned>(self) -> Self {
         Self { fields: fields::of::<T>(), ..self }
     }
 }
 
-/// The options that decide what is written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputOptions {
     pub(crate) format: Format,
@@ -155,7 +150,6 @@ impl Output {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// A line of data.
     pub(crate) fn data(&self, line: impl AsRef<str>) -> Result {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
     }
@@ -172,7 +166,6 @@ impl Output {
         self.to_stderr(&(printable(line.as_ref()) + "\n"));
     }
 
-    /// A table beside the data.
     pub(crate) fn note_table(&self, table: &Table) {
         let look = Look { has_color: self.stderr_has_color, has_links: false, ..self.stdout_look };
         self.to_stderr(&(table.draw(look) + "\n"));
@@ -264,17 +257,14 @@ impl Output {
         }
     }
 
-    /// Returns true when data are written as JSON.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.options.format, Format::Json | Format::Jsonl)
     }
 
-    /// Returns true when JSON is written as it is.
     fn is_raw(&self) -> bool {
         !self.has_fields() && self.options.jq.is_none() && !self.is_terminal()
     }
 
-    /// Returns true when fields of the JSON were chosen.
     pub(crate) fn has_fields(&self) -> bool {
         !self.options.fields.is_empty()
     }
@@ -291,7 +281,6 @@ impl Output {
         }
     }
 
-    /// The lines of the JSON, or of what the jq expression makes of it.
     fn filtered(&self, json: &str) -> Result<String> {
         let Some(expression) = &self.options.jq else { return Ok(self.indented(json) + "\n") };
         Ok(json::filtered(json, expression)?.into_iter().map(|value| self.line(value)).collect())
@@ -309,7 +298,6 @@ impl Output {
         }
     }
 
-    /// Fails when the jq expression cannot be used.
     pub(crate) fn check_expression(&self) -> Result {
         self.options.jq.as_deref().map_or(Ok(()), |expression| json::compiled(expression).map(drop))
     }
@@ -319,7 +307,6 @@ impl Output {
         json::check_fields(&self.options.fields, &documented.iter().copied().collect())
     }
 
-    /// The records of a report, or its payload alone, with the fields that were asked for.
     fn selected<'a>(&self, report: &'a Report) -> Result<Cow<'a, [String]>> {
         match self.has_fields() {
             true => json::select(&report.records(), &self.options.fields, report.fields).map(Cow::Owned),
@@ -327,28 +314,23 @@ impl Output {
         }
     }
 
-    /// A help of the command.
     pub(crate) fn help(&self, help: &StyledStr) -> Result {
         let text = if self.stdout_look.has_color { help.ansi().to_string() } else { help.to_string() };
         self.bytes(text.as_bytes())
     }
 
-    /// Returns true when standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.stdout_look.width.is_some()
     }
 
-    /// A table as it is drawn here.
     pub(crate) fn drawn(&self, table: &Table) -> String {
         table.draw(self.stdout_look)
     }
 
-    /// The same words, emphasized where that is possible.
     pub(crate) fn emphasized(&self, text: &str) -> String {
         painted(text, "1", self.stdout_look.has_color)
     }
 
-    /// Writes a failure with its hint and, with `-v`, its context.
     pub(crate) fn failure(&self, failure: &Failure) {
         let label = |text: &str, style: &str| painted(text, style, self.stderr_has_color);
         let headline = failure.headline.replace('\n', "\n  ");
@@ -382,7 +364,6 @@ impl Output {
         Err(last)
     }
 
-    /// Reports how the command ended, and returns the exit code.
     pub(crate) fn end(&self, result: Result) -> u8 {
         match result {
             Ok(()) => exit::DONE,

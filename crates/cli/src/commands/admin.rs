@@ -13,7 +13,6 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use crate::values::yes_or_no;
 
-/// Default data folder of a service.
 pub(super) const DATA_DIR: &str = "inferstore-data";
 
 /// Arguments of `admin`; `Command::Admin` describes it.

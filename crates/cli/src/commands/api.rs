@@ -110,7 +110,6 @@ impl Request {
         is_in_body || in_query.map(|(field, _)| field).chain(given).any(|field| field == name)
     }
 
-    /// The path and the body of a page.
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();
         if let Some(page) = page {
@@ -143,7 +142,6 @@ impl Request {
     }
 }
 
-/// Position in a list that is read page by page.
 #[derive(Default)]
 struct Page {
     number: u64,
@@ -187,7 +185,6 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
     })
 }
 
-/// The content of standard input.
 pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let read = (&mut session.environment.stdin).take(MAX_STDIN + 1).read_to_end(&mut content);
@@ -198,12 +195,10 @@ pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A path as failures name it.
 pub(crate) fn place_of(path: &str) -> &str {
     if path == "-" { "standard input" } else { path }
 }
 
-/// The failure of something that was to be sent.
 pub(crate) fn not_read(problem: String) -> Failure {
     Failure::new(exit::INPUT, problem).with_hint("correct it and try again; nothing was sent")
 }

@@ -111,16 +111,13 @@ pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     }
 }
 
-/// The transfers of a command, of which `jobs` run at the same time.
 struct Transfers<'a> {
     client: &'a Client,
     session: &'a Session,
     jobs: u16,
-    /// Files that exist at their destination are replaced.
     overwrite: bool,
 }
 
-/// Results of several calls: what has succeeded, and what has failed.
 type Ended<T> = (Vec<T>, Vec<Failure>);
 
 async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
@@ -168,7 +165,6 @@ impl Transfers<'_> {
         self.run_all(deletes).await
     }
 
-    /// Downloads a URL to a path.
     async fn download(&self, url: &str, path: &Path, progress: &SharedProgress) -> Result<DownloadedFile> {
         let path_here = self.session.here(path);
         let name = path.display().to_string();
@@ -185,7 +181,6 @@ impl Transfers<'_> {
         saved
     }
 
-    /// Downloads stored files to these paths.
     async fn download_all(&self, downloads: Vec<(PathBuf, Stored)>) -> Ended<(PathBuf, DownloadedFile)> {
         let progress = &Progress::shared(&self.session.output);
         let downloads = downloads.into_iter().map(|(path, file)| async move {
@@ -255,7 +250,6 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     session.output.report_done(&Report::of_one(table, record, path))
 }
 
-/// The record of a downloaded file.
 fn record(path: &Path, file: &DownloadedFile) -> Value {
     json!({"path": path.display().to_string(), "mime": file.mime, "size": file.size})
 }

@@ -123,7 +123,6 @@ fn lines_of(stdin: Box<dyn Read + Send + Sync>) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// The connection to one client.
 struct Connection<'a> {
     server: &'a Server<'a>,
     session: &'a Session,
@@ -134,7 +133,6 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Answers a message, or begins to work on it.
     fn receive(&mut self, line: &str) -> Result {
         let message = match serde_json::from_str(line) {
             Ok(Value::Object(message)) => message,
@@ -191,7 +189,6 @@ impl Connection<'_> {
     }
 }
 
-/// The response to a request.
 fn response(id: &Value, result: Result<Value, Refusal>) -> String {
     let (member, value) = match result {
         Ok(result) => ("result", result),

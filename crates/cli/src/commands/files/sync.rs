@@ -49,7 +49,6 @@ pub(crate) struct SyncArguments {
     jobs: u16,
 }
 
-/// A file of this machine.
 struct Local {
     path: PathBuf,
     size: u64,
@@ -211,9 +210,8 @@ fn delete_unfinished(folder: &Path) {
     }
 }
 
-/// Returns true when both files have the same content. A HEAD request returns the MD5 of the stored one; in a storage
-/// without it, the files are taken as the same when they have the same size, and that of the destination is the later
-/// one.
+/// Returns true when both files have the same content, by the MD5 that a HEAD request returns. In a storage without it,
+/// files of the same size are the same if that of the destination is the later one.
 async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client, session: &Session) -> bool {
     if stored.size.is_some_and(|size| size != file.size) {
         return false;

@@ -20,7 +20,6 @@ pub(crate) struct Staged {
     files: Vec<StagedFile>,
 }
 
-/// A folder beside the destinations, which is removed in the end.
 struct StagingFolder(PathBuf);
 
 impl Drop for StagingFolder {
@@ -32,7 +31,6 @@ impl Drop for StagingFolder {
 
 struct StagedFile {
     path: PathBuf,
-    /// Path at which the output should be saved.
     wanted: PathBuf,
     /// A file that exists at the path stays, and the output gets a number.
     is_numbered: bool,
@@ -76,10 +74,10 @@ impl Delivery {
     }
 
     /// Chooses a destination for each output. A path is free if nothing exists there, if the file there may be replaced
-    /// or is one of the `outdated` outputs, or if an earlier start saved the output there, at one of the paths `own`. The
-    /// path of an output of another item, for which `is_taken` returns true, is not free.
-    /// If the wanted path is not free, a numbered output gets the next free number, and any other output fails. Calls
-    /// `named` with the wanted path and the chosen one if they differ, unless the chosen path is one of `own`.
+    /// or is one of `outdated`, or if an earlier start saved the output there, as one of `own`; a path of another item
+    /// (`is_taken`) is not. Where the wanted path is not free, a numbered output gets the next free number, and any
+    /// other output fails. Calls `named` with the wanted path and the chosen one if they differ, unless the latter is
+    /// one of `own`.
     pub(crate) fn destinations(
         &self,
         staged: &Staged,

@@ -135,7 +135,6 @@ impl Summary {
         self.lines.len()
     }
 
-    /// Adds a file that has ended.
     pub(super) fn add(&mut self, ended: FileOutcome, session: &Session) {
         let lines = match session.output.options.format {
             Format::Json | Format::Jsonl => vec![ended.record().to_string()],
