@@ -1,7 +1,6 @@
 //! Completions that ask: models, tasks, inputs, options and folders of the service, and profiles.
 //!
-//! The shell calls the command with the words so far. A service that does not respond within a moment, or that is
-//! not known, completes nothing.
+//! The shell calls the command with the words so far. A service that is unknown or not prompt completes nothing.
 
 use std::ffi::OsStr;
 use std::sync::mpsc;

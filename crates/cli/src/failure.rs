@@ -1,5 +1,4 @@
-//! Failures of the command: a message, a hint with the command to type, an exit code, and the data that belong on
-//! standard output nevertheless.
+//! Failures of the command: a message, a hint with the command to type, an exit code, and data for standard output.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

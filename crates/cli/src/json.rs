@@ -124,8 +124,7 @@ fn type_of(json: &str) -> String {
     }
 }
 
-/// The message of jq without the values in it, which may be long or secret. Shows the key after ` with `, and a text that
-/// the expression raises itself.
+/// The message of jq without values, which may be long or secret. The key after ` with ` and a raised text are shown.
 fn reason(message: &str) -> String {
     const MAX_RAISED: usize = 200;
     if let Ok(raised) = serde_json::from_str::<String>(message) {

@@ -119,8 +119,7 @@ pub fn complete() {
     clap_complete::CompleteEnv::with_factory(command).var(commands::completions::VARIABLE).complete();
 }
 
-/// The command for a word that is none: the one of another tool's word, of a word of two commands without the first, or
-/// of a word that was mistyped.
+/// The command for a word that is none: another tool's word, the second of two words, or a mistyped word.
 fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
     place_of_command(typed, arguments)?;

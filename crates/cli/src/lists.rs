@@ -101,8 +101,8 @@ impl Range {
     pub(crate) const ALL: Self = Self { offset: 0, limit: u64::MAX, is_newest_first: false };
 }
 
-/// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter pages
-/// than asked for: pages are counted, and their length is that of the first one.
+/// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter
+/// pages than asked for: pages are counted, and their length is that of the first one.
 pub(crate) async fn numbered<T: Send, Fetched>(
     range: Range,
     fits: Fits<'_, T>,
@@ -180,7 +180,6 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let total = page(fetch(1, 0)).await?.total.unwrap_or(0);
-    // The service counts all records, not those that fit.
     let counted = Some(total).filter(|_| fits.is_none());
     let mut newest = Listed { records: Vec::new(), total: counted, page: None };
     // The filter needs the records themselves.

@@ -59,7 +59,6 @@ impl Report {
         Self { table, json: json.to_string(), quiet: vec![quiet.into()], ..Self::default() }
     }
 
-    /// Of a list that this command makes.
     pub(crate) fn of_list(table: Table, records: Vec<String>, quiet: Vec<String>) -> Self {
         Self { table, records: Some(records), quiet, ..Self::default() }
     }
@@ -195,8 +194,8 @@ impl Output {
         })
     }
 
-    /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output: the
-    /// log of a program often has standard error.
+    /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output:
+    /// the log of a program often has standard error.
     pub(crate) fn report_key(&self, report: &Report) -> Result {
         self.report_or(report, || self.data(self.indented(&report.payload())))
     }
@@ -269,8 +268,7 @@ impl Output {
         !self.options.fields.is_empty()
     }
 
-    /// The response to a request: filtered if asked. When the filter fails, the response goes to standard error if the
-    /// request may have had an effect.
+    /// Writes a response, filtered if asked. If the filter fails after a change, the response goes to standard error.
     pub(crate) fn response(&self, json: &str, is_read: bool) -> Result {
         match self.filtered(json) {
             Err(failure) if !is_read => {

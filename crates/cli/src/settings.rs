@@ -232,7 +232,6 @@ impl Session {
         Ok(Setting { value: profile.key(name)?.expose().to_owned(), source })
     }
 
-    /// The name of the profile that a flag or the environment chooses.
     pub(crate) fn profile_name(&self) -> Option<String> {
         let flag = self.global.profile.as_deref();
         flag.or_else(|| self.environment.variable(PROFILE_VARIABLE)).map(str::to_owned)

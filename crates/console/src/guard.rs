@@ -34,8 +34,7 @@ impl Guard {
         Self { token, cookie, port }
     }
 
-    /// DNS rebinding protection: returns true if the host is an IP address or `localhost`, with this port.
-    /// Only other names can be rebound to this machine.
+    /// Protection from DNS rebinding, which needs another name: true for an IP address or `localhost` with this port.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_start_matches('[').trim_end_matches(']');

@@ -111,8 +111,7 @@ pub(crate) fn save(address: &str, name: &str) -> Markup {
     }
 }
 
-/// Returns the file name of an output: `china.jpg` and `haze-removal` make `china-haze-removal.png`. One of
-/// several outputs has its field in the name, too.
+/// Returns the file name of an output: `china-haze-removal.png` for `china.jpg`; one of several has its field, too.
 pub(crate) fn output_name(
     input: Option<&str>,
     model: Option<&str>,

@@ -10,7 +10,6 @@ use crate::{Error, Limits};
 /// Side of the training windows.
 pub(crate) const WINDOW: usize = 20;
 
-/// Rectangle within the window, with the weight of its sum.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     left: usize,

@@ -1,5 +1,4 @@
-//! Checks of a whole file before it is decoded: recognized formats without a decoder, and truncated files,
-//! whose rest decoders would fill with gray or black.
+//! Checks of a whole file before decoding: formats without a decoder, and truncated files, which would end in gray.
 
 use crate::tiff;
 

@@ -1,5 +1,4 @@
-//! Segmentation of the subject: the opacity of each pixel, and its color without the background that shines
-//! through at the edges.
+//! Segmentation of the subject: the opacity of each pixel, and its color without the background that shines through.
 //!
 //! Pixels at the border of a picture are mostly background; pixels of other colors are the first guess of the
 //! subject. Color models of both sides and a random walk that stops at edges (Grady, 2005) then refine each
@@ -95,7 +94,6 @@ impl Inner {
     }
 }
 
-/// Returns the subject mask of a reduced picture.
 fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
     let (width, height) = picture.scaled_size((SMALL as f64 / picture.longer_side() as f64).min(1.0));
     let colors: Vec<Color> =

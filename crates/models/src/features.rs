@@ -179,7 +179,7 @@ fn describe(level: &Plane, x: usize, y: usize, angle: f32, pairs: &[[f32; 4]]) -
     descriptor
 }
 
-/// Returns the compared pairs of pixels, the same for every feature: dense near the corner, within the radius.
+/// Returns the compared pairs of pixels of all features: dense near the corner, within the radius in every orientation.
 fn pairs() -> Vec<[f32; 4]> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = || {

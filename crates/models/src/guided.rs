@@ -11,8 +11,7 @@ pub(crate) struct GuidedFilter {
 }
 
 impl GuidedFilter {
-    /// Fits a filter that smooths `source` within `radius` where the guide is smooth: where its deviation is
-    /// well below the square root of `epsilon`.
+    /// Fits a filter that smooths `source` within `radius` where the guide deviates well below the root of `epsilon`.
     pub(crate) fn fit(
         source: &Plane,
         guide: &Plane,

@@ -265,7 +265,6 @@ impl Component {
     }
 }
 
-/// Bits of the coefficients, written as whole bytes.
 #[derive(Default)]
 struct Bits {
     file: Vec<u8>,

@@ -165,8 +165,8 @@ impl<'a> Weights<'a> {
 }
 
 impl Tensor {
-    /// Sums over the window of each output pixel: `add` gets kernel position, pixel, sums. Padding is TensorFlow's
-    /// `SAME`.
+    /// Sums over the window of each output pixel: `add` gets kernel position, pixel and sums. Padding is that of
+    /// TensorFlow's `SAME`.
     fn from_windows(
         input: &Self,
         channels: usize,

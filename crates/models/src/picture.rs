@@ -59,7 +59,6 @@ impl Picture {
         self.width.max(self.height)
     }
 
-    /// Returns the height of a strip, for methods that need neighboring rows.
     pub(crate) fn strip_rows(&self) -> usize {
         const MAX_PIXELS: usize = 600_000;
         (MAX_PIXELS / self.width).clamp(16, 128)
@@ -256,8 +255,7 @@ fn add_bytes(bytes: &[u8], weight: f32, sums: &mut [f32]) {
     }
 }
 
-/// Returns bytes, `CHANNELS` per pixel, averaged over squares of this side, and their size. The last squares may be
-/// incomplete.
+/// Returns bytes averaged over squares of this side, the last of which may be incomplete, and their size.
 fn shrunk<const CHANNELS: usize>(
     bytes: &[u8],
     (width, height): (usize, usize),

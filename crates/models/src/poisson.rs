@@ -1,5 +1,4 @@
-//! Poisson solver inside a mask, by multigrid: coarse grids propagate over long distances, fine grids over
-//! short ones, so the run time is linear in the number of pixels.
+//! Poisson solver inside a mask, by multigrid: coarse grids reach far, fine grids near, so the run time is linear.
 
 use crate::plane::Plane;
 use crate::{Error, Limits};

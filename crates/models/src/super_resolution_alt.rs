@@ -30,8 +30,7 @@ fn upscaled(channels: &[Tile; 3], kind: Channels) -> [Columns; 3] {
     let luma = (kind == Channels::Colors).then(|| luma(channels));
     // The first one is luma.
     let sources: Vec<&Tile> = luma.iter().chain(channels).collect();
-    // First the pixels between four source pixels, along a diagonal; then the rest, which now have four neighbors, along
-    // a row or a column.
+    // First the centers of four source pixels, by diagonals; the rest then have four neighbors, by rows and columns.
     let mut centers: Vec<Tile> = sources.iter().map(|_| Tile::new(width, height)).collect();
     let mut shares = vec![0; width];
     for y in 0..height {

@@ -100,7 +100,6 @@ struct Request {
 }
 
 impl Request {
-    /// Returns true when the query, an option or the body gives this field.
     fn has_field(&self, name: &str) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let in_query = query.split('&').filter_map(|pair| pair.split_once('='));

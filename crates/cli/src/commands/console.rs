@@ -96,8 +96,7 @@ async fn revoke(service: &Service, added_key: Option<String>) {
     }
 }
 
-/// The base URL of a service for this machine. One that listens at every address is called on loopback, where plain
-/// HTTP shows the key to no one.
+/// The base URL of a service for this machine: loopback for 0.0.0.0 and ::, where plain HTTP shows the key to no one.
 pub(crate) fn local_url(service: &Service) -> String {
     let url = service.base_url();
     url.replacen("://0.0.0.0:", "://127.0.0.1:", 1).replacen("://[::]:", "://[::1]:", 1)

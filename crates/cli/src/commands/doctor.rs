@@ -43,7 +43,6 @@ struct Checks {
     failed: Option<(&'static str, Failure)>,
 }
 
-/// Name of the check of `--api`.
 const DOCUMENT: &str = "document";
 
 impl Checks {

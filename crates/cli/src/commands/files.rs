@@ -156,7 +156,6 @@ impl Transfers<'_> {
         (done.into_iter().flatten().collect(), failed.into_iter().filter_map(Result::err).collect())
     }
 
-    /// Deletes files, and returns the URLs of those that are deleted.
     async fn delete_all(&self, stored: Vec<Stored>) -> Ended<String> {
         let deletes = stored.into_iter().map(|file| async move {
             let deleted = self.client.delete_file(file.url.as_str()).await;

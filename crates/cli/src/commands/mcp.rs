@@ -1,5 +1,4 @@
-//! `inferstore mcp`: a server of the Model Context Protocol over standard input and output, for agents. A message is a
-//! line of JSON-RPC 2.0.
+//! `inferstore mcp`: a server of the Model Context Protocol for agents: JSON-RPC 2.0 lines over standard streams.
 //!
 //! Invariants: a call is a line of the journal in the folder before its task is created, so that a call that is repeated,
 //! canceled or cut off by a kill is one task; the sum of what tasks have cost and can cost stays within the budget; files
@@ -166,7 +165,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Works on a request until it is answered or canceled.
     fn begin(&mut self, id: Value, is_call: bool, params: Map<String, Value>) {
         let (server, session) = (self.server, self.session);
         let key = id.to_string();

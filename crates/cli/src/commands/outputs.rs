@@ -57,7 +57,6 @@ pub(crate) struct Delivery {
     show: bool,
 }
 
-/// An output that was downloaded: its name, and where it is.
 pub(crate) type Saved = (String, PathBuf);
 
 impl OutputArguments {
@@ -74,8 +73,7 @@ impl OutputArguments {
         })
     }
 
-    /// Checks the destination by its folder, which `make_folder` makes and `check_folder` leaves alone. `outputs` are the
-    /// files that the model declares to return, if that is known.
+    /// Checks the destination. `make_folder` makes its folder, `check_folder` does not. `outputs` are declared files.
     pub(crate) fn check(
         &self,
         check_folder: fn(&Path) -> Result,
@@ -255,8 +253,7 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Fails if the path of an output is known before the run and taken, unless the file there may be replaced: by
-    /// `--overwrite`, or as one of these.
+    /// Fails if the path of an output is known before the run and taken, unless `--overwrite` or `replaced` permit it.
     pub(crate) fn check_free(
         &self,
         names: &TemplateVariables,

@@ -185,7 +185,6 @@ struct Run<'a> {
     model: String,
     options: RunOptions,
     inputs: Inputs,
-    /// The inputs that are files, by name.
     files: BTreeMap<String, String>,
     delivery: Delivery,
     names: TemplateVariables,
@@ -443,7 +442,6 @@ impl Run<'_> {
         })
     }
 
-    /// The end of the run, unless an interrupt comes before.
     async fn finished(&self, limit: &Limit, interrupts: &mut Interrupts) -> Result<Result<Outcome, Error>> {
         let mut events = self.run().deadline(limit.deadline()).events();
         let mut progress = Progress::new(&self.session.output);

@@ -395,7 +395,6 @@ fn otlp_endpoint(argument: Option<String>, session: &Session) -> Option<String> 
     endpoint
 }
 
-/// The remote object store, with its keys from the environment.
 pub(super) fn objects(url: Option<&str>, session: &Session) -> Result<Option<S3Config>> {
     let Some(url) = url else { return Ok(None) };
     let variable = |name| session.environment.variable(name).unwrap_or_default();

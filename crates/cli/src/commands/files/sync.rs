@@ -55,7 +55,6 @@ struct Local {
     modified: Option<SystemTime>,
 }
 
-/// The actions of a sync, by the name of each file.
 struct Actions {
     local: BTreeMap<String, Local>,
     stored: BTreeMap<String, Stored>,
@@ -140,8 +139,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
 /// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.
 type Found = (BTreeMap<String, Local>, Vec<String>);
 
-/// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and the
-/// journals of batches are left out.
+/// The files below a folder by their stored names: a-b.png for a/b.png. Unfinished downloads and journals are left out.
 fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found> {
     let root = session.here(path);
     if !root.is_dir() {
@@ -204,7 +202,6 @@ fn delete_unfinished(folder: &Path) {
         let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
         let age = modified.and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age > KILLED_SINCE) {
-            // It is in nobody's way.
             let _ = std::fs::remove_file(entry.path());
         }
     }

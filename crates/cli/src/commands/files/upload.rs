@@ -60,7 +60,6 @@ Examples:
 /// The path of a file, and the name to store it under, if that is not its own.
 pub(super) type Named = (PathBuf, Option<String>);
 
-/// A file to upload, and its name in messages.
 pub(super) struct Source {
     pub(super) label: String,
     pub(super) file: File,

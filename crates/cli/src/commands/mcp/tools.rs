@@ -66,7 +66,6 @@ pub(super) fn model_of<'a>(tools: &'a [ModelTool], name: &str) -> Option<&'a str
     tools.iter().find(|tool| tool.name == name).map(|tool| tool.model.as_str())
 }
 
-/// The result of `tools/list`.
 pub(super) fn listed(models: &[ModelTool]) -> Value {
     let of_model = |tool: &ModelTool| {
         let description =

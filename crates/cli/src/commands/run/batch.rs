@@ -56,7 +56,6 @@ pub(in crate::commands) async fn run_one(
     Batch::new(plan, items, session).outcome(0, entry).await
 }
 
-/// Runs the model on each entry, or only checks that it could.
 pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     let folder = plan.check_options(session)?;
     plan.find_repeated(session)?;
@@ -366,8 +365,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Starts no further file after a failure that all would meet: a refused key, an empty balance, a limit, no
-    /// service.
+    /// Starts no further file after a failure that all would meet: refused key, empty balance, limit, no service.
     fn stop_if_all_would_fail(&self, error: &Error) {
         let would_all_fail = match error.kind() {
             ErrorKind::Unauthorized | ErrorKind::InsufficientBalance => true,

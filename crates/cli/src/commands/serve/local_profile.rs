@@ -95,7 +95,6 @@ async fn accepted(base_url: &str, key: Option<String>, session: &Session) -> Res
     Ok(is_accepted.then_some(key))
 }
 
-/// Returns true for a name that `serve` gives to profiles.
 fn is_local(name: &str) -> bool {
     let number = name.strip_prefix(LOCAL).and_then(|rest| rest.strip_prefix('-'));
     name == LOCAL || number.is_some_and(|number| number.parse::<u32>().is_ok())

@@ -43,7 +43,6 @@ pub(in crate::commands) struct Plan {
 }
 
 impl Plan {
-    /// A plan without entries.
     pub(in crate::commands) fn new(
         client: Client,
         model: String,
@@ -86,8 +85,7 @@ impl Plan {
         })
     }
 
-    /// Finds the entries with the same inputs as an entry before. Of files only the first is left: one may be given by a
-    /// pattern and by its name.
+    /// Finds entries with the inputs of an earlier one. Of files only the first stays: a pattern may match a named one.
     pub(super) fn find_repeated(&mut self, session: &Session) -> Result {
         let mut places = HashMap::new();
         for place in 0..self.entries.seeds.len() {

@@ -9,7 +9,6 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 
 pub(super) struct Quote {
-    /// The price of a run.
     pub(super) price: Option<Decimal>,
     pub(super) count: usize,
     pub(super) earlier: Earlier,
