@@ -134,7 +134,6 @@ fn rejection(error: &Error) -> Option<String> {
     })
 }
 
-/// The nearest of the words, as the beginning of a hint; empty if none is near.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |nearest| format!("did you mean `{nearest}`? "))
 }

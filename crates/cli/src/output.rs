@@ -38,15 +38,12 @@ pub(crate) enum Format {
     Quiet,
 }
 
-/// The result of a command, in every format.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) table: Table,
-    /// The lines below the table, for people.
     pub(crate) below: Vec<String>,
     /// The payload as the service wrote it. Empty: the records are the payload.
     pub(crate) json: String,
-    /// The records, if it is a list.
     pub(crate) records: Option<Vec<String>>,
     /// The documented fields of the records or the payload, which may be left out.
     pub(crate) fields: &'static [&'static str],
@@ -93,7 +90,6 @@ pub(crate) struct OutputOptions {
     pub(crate) has_errors_alone: bool,
 }
 
-/// Standard output and standard error of a command, and the options that decide what the command writes there.
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,

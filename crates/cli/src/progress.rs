@@ -63,7 +63,6 @@ impl Progress {
         }
     }
 
-    /// Counts the files of a batch, or more files of it.
     pub(crate) fn count(&mut self, total: usize) {
         if let Some(bar) = &self.total {
             bar.inc_length(total as u64);

@@ -221,7 +221,6 @@ fn without_specks(subject: &Plane) -> Plane {
     cleaned
 }
 
-/// Returns the connected regions above or below one half.
 fn pieces(subject: &Plane, above: bool) -> Vec<Vec<usize>> {
     let (width, height) = (subject.width, subject.height);
     let mut open: Vec<bool> = subject.values.iter().map(|value| (*value >= 0.5) == above).collect();

@@ -87,7 +87,6 @@ pub(crate) fn write(
     writer.finished()
 }
 
-/// File of a picture whose rows come in parts.
 pub(crate) struct Writer {
     width: usize,
     components: [Component; 3],

@@ -43,7 +43,6 @@ impl Half {
     }
 }
 
-/// Returns even and odd columns of a function of the pixels.
 fn halves(width: usize, height: usize, value: impl Fn(usize) -> f32) -> [Half; 2] {
     let mut halves = [Half::new(width, height), Half::new(width, height)];
     for at in 0..width * height {

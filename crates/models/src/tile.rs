@@ -170,7 +170,6 @@ fn write_luma(pixels: &[[u8; 3]], [lumas, blue_chromas, red_chromas]: [&mut [i16
     }
 }
 
-/// Writes the bytes of a line from the colors of its even and of its odd columns.
 #[multiversion(targets("x86_64+avx2"))]
 fn pack([red, green, blue]: [[&[i16]; 2]; 3], bytes: &mut [u8]) {
     const PART: usize = 64;

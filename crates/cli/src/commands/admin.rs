@@ -187,7 +187,6 @@ enum Account {
 struct Quota(Option<u64>);
 
 fn quota(text: &str) -> Result<Quota, &'static str> {
-    // The units of a base, each of which is the one before it times the base.
     const UNITS: [(u64, [&str; 4]); 2] =
         [(1024, ["KiB", "MiB", "GiB", "TiB"]), (1000, ["kB", "MB", "GB", "TB"])];
     if text == "none" {

@@ -50,7 +50,6 @@ const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-
 /// The longest message. Inputs are paths and URLs, not contents.
 const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
 
-/// The number of messages that are read ahead.
 const MAX_WAITING: usize = 16;
 
 const INSTRUCTIONS: &str = "\
@@ -127,7 +126,6 @@ struct Connection<'a> {
     session: &'a Session,
     /// The requests that are worked on; each ends with its identifier.
     calls: FuturesUnordered<BoxFuture<'a, String>>,
-    /// By the identifier of a request.
     cancels: HashMap<String, AbortHandle>,
 }
 

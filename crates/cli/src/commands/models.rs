@@ -23,7 +23,6 @@ use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
 
-/// Timeout of the reads that tell which models are served.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 const MAX_CONCURRENT_READS: usize = 8;

@@ -379,7 +379,6 @@ impl Calls<'_> {
     }
 }
 
-/// The part of a model to be published that the command itself reads.
 #[derive(Deserialize)]
 struct Spec {
     id: String,

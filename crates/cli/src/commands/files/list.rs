@@ -160,7 +160,6 @@ impl Stored {
     }
 }
 
-/// Splits a folder, a key or a pattern into the folder and what follows.
 fn split(word: &str) -> Result<(UploadFolder, &str)> {
     let (folder, name) = word.split_once('/').unwrap_or((word, ""));
     let folder = folder.parse().map_err(|_| {

@@ -28,7 +28,6 @@ use crate::values::is_url;
 /// The most bytes of an output that is part of a result. Larger ones are files alone.
 const MAX_IMAGE: u64 = 1024 * 1024;
 
-/// Number of files that are listed unless the call says it.
 const FILES: u64 = 20;
 
 pub(super) struct Server<'a> {
@@ -67,7 +66,6 @@ impl<'a> Server<'a> {
         Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })
     }
 
-    /// Answers `tools/list`.
     pub(super) async fn list(&self) -> Result<Value, Refusal> {
         let models = tools::models(&self.only, &self.client).await;
         let models = Arc::new(models.map_err(|failure| (INTERNAL_ERROR, failure.headline))?);

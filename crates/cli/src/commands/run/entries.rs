@@ -245,7 +245,6 @@ fn swept(seeds: Vec<Seed>, sweeps: &[Sweep]) -> Vec<Seed> {
 /// The entries of files that are found later: see `run --watch`.
 #[derive(Clone)]
 pub(super) struct Template {
-    /// The input that takes the file.
     field: String,
     inputs: Inputs,
     others: BTreeMap<String, Value>,
@@ -274,7 +273,6 @@ impl Template {
     }
 }
 
-/// An entry for each file, which goes to the input `field`.
 fn of_files(files: Vec<String>, field: String, mut entries: Entries, sweeps: &[Sweep]) -> Entries {
     entries.others.remove(&field);
     let names = unique_names(&files);
