@@ -13,7 +13,6 @@ use crate::values::folder_names;
 /// A word that completes, and its description.
 pub(crate) type Word = (String, Option<String>);
 
-/// Names of profiles.
 pub(crate) fn profiles() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let profiles = profiles::read(&Environment::of_this_process()).unwrap_or_default();
@@ -22,7 +21,6 @@ pub(crate) fn profiles() -> ArgValueCompleter {
     })
 }
 
-/// Folders of the storage.
 pub(crate) fn folders() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let words = folder_names().map(|folder| (folder.to_owned(), None));
@@ -30,7 +28,6 @@ pub(crate) fn folders() -> ArgValueCompleter {
     })
 }
 
-/// Returns the words that begin with the current one.
 pub(crate) fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     // A shell takes a line for a word of its own.

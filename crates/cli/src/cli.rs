@@ -25,7 +25,6 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Returns the whole tree of commands.
 pub(crate) fn tree() -> clap::Command {
     Cli::command()
 }

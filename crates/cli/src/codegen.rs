@@ -8,7 +8,6 @@ use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use crate::schema::{explanation, ordered};
 use crate::table::printable;
 
-/// Returns a module that runs the model with types of its own.
 pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
     let inputs = ordered(version.input_format.as_ref());
     let outputs = ordered(version.output_format.as_ref());
@@ -141,7 +140,6 @@ fn structure(name: &str, fields: &[(&String, &Descriptor)], kinds: Vec<String>) 
 
 const OPTIONAL: &str = "default, skip_serializing_if = \"Option::is_none\"";
 
-/// Adds a number to a name that is taken.
 fn unique(name: String, separator: &str, taken: &mut HashSet<String>) -> String {
     let separator = if name.ends_with(|last: char| last.is_ascii_digit()) { "_" } else { separator };
     let numbered = (2..).map(|number| format!("{name}{separator}{number}"));

@@ -1,7 +1,6 @@
 //! Completions that ask: models, tasks, inputs, options and folders of the service, and profiles.
 //!
-//! The shell calls the command with the words so far. A service that does not respond within a moment, or that is
-//! not known, completes nothing.
+//! The shell calls the command with the words so far. A service that is unknown or not prompt completes nothing.
 
 use std::ffi::OsStr;
 use std::sync::mpsc;
@@ -19,13 +18,10 @@ use crate::output::{Output, OutputOptions};
 use crate::schema::ordered;
 use crate::settings::{Global, Session};
 
-/// Timeout of a completion.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
-/// Number of tasks that are offered.
 const MAX_TASKS: u64 = 30;
 
-/// Identifiers of models.
 pub(crate) fn models() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| models_of(&client).await))
 }
@@ -35,7 +31,6 @@ pub(crate) fn tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| asked(current, async |client, _| tasks_of(&client).await))
 }
 
-/// Identifiers of models and of the newest tasks.
 pub(crate) fn models_and_tasks() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         asked(current, async |client, _| Some([models_of(&client).await?, tasks_of(&client).await?].concat()))
@@ -106,7 +101,6 @@ fn asked(
     candidates(found.unwrap_or_default(), current)
 }
 
-/// A client of the service that the words name.
 fn client_of(words: &[String]) -> Option<Client> {
     let mut environment = Environment::of_this_process();
     // Warnings would garble the line that is being typed.

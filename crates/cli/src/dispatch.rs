@@ -10,7 +10,6 @@ use crate::commands::{
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Does what the command line says.
 pub(crate) fn execute(command: Command, session: Session) -> Result {
     match command {
         // These need no runtime, and start at once.
@@ -53,8 +52,7 @@ fn on_all_cores(work: impl Future<Output = Result>) -> Result {
     on(tokio::runtime::Builder::new_multi_thread(), Box::pin(work))
 }
 
-/// Not generic: each runtime of tokio polls from a function of its own, and all code below would be compiled for
-/// each of them.
+/// Not generic: tokio polls each runtime from a function of its own, and all code below would be compiled for each.
 fn on(mut builder: tokio::runtime::Builder, work: Pin<Box<dyn Future<Output = Result> + '_>>) -> Result {
     let runtime = builder
         .enable_all()

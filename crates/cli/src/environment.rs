@@ -1,5 +1,4 @@
-//! The environment of the command: streams, variables, terminal. Passed in, so that a
-//! test can run the whole command in its own process.
+//! The environment of the command: streams, variables, terminal. A test passes its own and needs no other process.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};

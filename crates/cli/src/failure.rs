@@ -1,5 +1,4 @@
-//! Failures of the command: a message, a hint with the command to type, an exit code, and the data that belong on
-//! standard output nevertheless.
+//! Failures of the command: a message, a hint with the command to type, an exit code, and data for standard output.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -13,16 +12,13 @@ use serde_json::json;
 use crate::exit;
 use crate::table::printable;
 
-/// A result of a command.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// A failure of a command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     /// The error message: one line, or one line for each input, without control characters.
     pub(crate) headline: String,
-    /// Next step to try.
     pub(crate) hint: Option<String>,
     /// The lines that `-v` adds.
     pub(crate) context: Vec<String>,
@@ -41,7 +37,6 @@ impl Failure {
         Self { code, headline: printable(&headline.into()), ..Self::default() }
     }
 
-    /// Of the command line or a setting.
     pub(crate) fn usage(headline: impl Into<String>) -> Self {
         Self::new(exit::USAGE, headline)
     }
@@ -61,12 +56,10 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The failure with another hint, if there is one.
     pub(crate) fn or_hint(self, hint: Option<impl Into<String>>) -> Self {
         Self { hint: hint.map(Into::into).or(self.hint), ..self }
     }
 
-    /// The failure with the JSON of a task, if that is known.
     pub(crate) fn with_json(self, json: Option<String>) -> Self {
         Self { json: json.map(String::into_boxed_str).or(self.json), ..self }
     }
@@ -75,7 +68,6 @@ impl Failure {
         Self { code, ..self }
     }
 
-    /// The failure with the file that it is about.
     pub(crate) fn about(self, file: &str) -> Self {
         let headline = &self.headline;
         let file = printable(file);
@@ -121,7 +113,6 @@ fn headline(error: &Error) -> String {
     printable(&rejection(error).unwrap_or_else(whole))
 }
 
-/// The call in words.
 fn described(context: &CallContext) -> &'static str {
     match context.resource() {
         Some(Resource::Account) => "the request about the account",
@@ -143,7 +134,6 @@ fn rejection(error: &Error) -> Option<String> {
     })
 }
 
-/// The nearest of the words, as the beginning of a hint; empty if none is near.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |nearest| format!("did you mean `{nearest}`? "))
 }
@@ -261,7 +251,6 @@ fn hint_of_input(error: &Error) -> String {
     hint.to_owned()
 }
 
-/// Returns the next step to try after a response that is a failure.
 fn hint_of_rejection(error: &Error) -> String {
     // Object storage responds to what is not below the root of the API.
     let excerpt = error.context().and_then(|context| context.excerpt.as_deref());
@@ -287,7 +276,6 @@ fn hint_of_rejection(error: &Error) -> String {
     hint.to_owned()
 }
 
-/// The next command for a task that may not have ended.
 fn hint_of_task(task: &TaskId, disposition: TaskDisposition) -> Option<String> {
     let (hint, options) = match disposition {
         TaskDisposition::StillRunning => {
@@ -335,7 +323,6 @@ fn json_of(error: &Error) -> Option<String> {
     }
 }
 
-/// A task with the status that it had last, as JSON.
 pub(crate) fn task_record(task: &TaskId, status: Option<&TaskStatus>) -> String {
     json!({ "task_id": task, "status": status }).to_string()
 }

@@ -3,7 +3,6 @@
 use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 
-/// The names of the fields of a type.
 pub(crate) fn of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
     // Fails after it has recorded the names of the fields.

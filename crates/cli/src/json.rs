@@ -1,5 +1,4 @@
-//! JSON as text, with every digit as the service wrote it: on one line, indented and colored, reduced to
-//! fields, or filtered by jq.
+//! JSON as text with every digit of the service: on one line, indented in color, reduced to fields, or filtered by jq.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -68,7 +67,6 @@ pub(crate) fn select(records: &[String], fields: &[String], documented: &[&str])
     Ok(selected.collect())
 }
 
-/// Fails when one of the fields is none of those that are known.
 pub(crate) fn check_fields(fields: &[String], known: &BTreeSet<&str>) -> Result {
     let Some(field) = fields.iter().find(|field| !known.contains(field.as_str())) else { return Ok(()) };
     let known: Vec<&str> = known.iter().copied().collect();
@@ -126,8 +124,7 @@ fn type_of(json: &str) -> String {
     }
 }
 
-/// The message of jq without the values in it, which may be long or secret. Shows the key after ` with `, and a text that
-/// the expression raises itself.
+/// The message of jq without values, which may be long or secret. The key after ` with ` and a raised text are shown.
 fn reason(message: &str) -> String {
     const MAX_RAISED: usize = 200;
     if let Ok(raised) = serde_json::from_str::<String>(message) {

@@ -1,9 +1,8 @@
 //! The `inferstore` command, as a library, so that a test can run it in its own process.
 //!
-//! A command is a file under `commands/`: its arguments stand directly above its code. It gets a
-//! session (settings, streams, terminal) and returns a failure or nothing. Data go to standard output
-//! in the format that was asked for, everything else to standard error; the exit codes are those in
-//! [`exit`].
+//! A command is a file under `commands/`, with its arguments directly above its code. It gets a session (settings,
+//! streams, terminal) and returns a failure or nothing. Data go to standard output in the chosen format, everything
+//! else to standard error; the exit codes are in [`exit`].
 //!
 //! Imports run downward: `dispatch`, `cli`, `commands`, then output and session. No file below knows a command.
 
@@ -120,8 +119,7 @@ pub fn complete() {
     clap_complete::CompleteEnv::with_factory(command).var(commands::completions::VARIABLE).complete();
 }
 
-/// The command for a word that is none: the one of another tool's word, of a word of two commands without the first, or
-/// of a word that was mistyped.
+/// The command for a word that is none: another tool's word, the second of two words, or a mistyped word.
 fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
     place_of_command(typed, arguments)?;

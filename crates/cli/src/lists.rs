@@ -33,8 +33,7 @@ struct Payload {
     records: Option<Vec<Box<RawValue>>>,
 }
 
-/// Returns the report of a list that this command makes. A row has the cells of a record, its JSON, and what
-/// `--quiet` writes of it.
+/// Returns the report of a list that this command makes. A row has the cells, the JSON and the `--quiet` text.
 pub(crate) fn report<C: Into<Cell>, const N: usize>(
     columns: [(&str, Fit); N],
     rows: impl IntoIterator<Item = ([C; N], Value, String)>,
@@ -49,13 +48,11 @@ pub(crate) fn report<C: Into<Cell>, const N: usize>(
     Report::of_list(table, records, quiet)
 }
 
-/// The JSON of the records of a payload.
 pub(crate) fn records(payload: &str) -> Vec<String> {
     let records = serde_json::from_str::<Payload>(payload).ok().and_then(|payload| payload.records);
     records.iter().flatten().map(ToString::to_string).collect()
 }
 
-/// One page.
 async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>) -> Result<Listed<T>> {
     let (page, payload) = with_json(fetch).await?;
     let mut texts = records(&payload).into_iter();
@@ -92,7 +89,6 @@ pub(crate) async fn range<T>(
     }
 }
 
-/// A part of a list, and its order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) offset: u64,
@@ -105,8 +101,8 @@ impl Range {
     pub(crate) const ALL: Self = Self { offset: 0, limit: u64::MAX, is_newest_first: false };
 }
 
-/// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter pages
-/// than asked for: pages are counted, and their length is that of the first one.
+/// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter
+/// pages than asked for: pages are counted, and their length is that of the first one.
 pub(crate) async fn numbered<T: Send, Fetched>(
     range: Range,
     fits: Fits<'_, T>,
@@ -173,8 +169,7 @@ where
     Ok(Listed { records, total: total.filter(|_| fits.is_none()), page: None })
 }
 
-/// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those
-/// that fit are left out.
+/// The newest records that fit, newest first, of a list that the service orders oldest first; skips `offset` of them.
 pub(crate) async fn newest<T, Fetched>(
     offset: u64,
     limit: u64,
@@ -185,7 +180,6 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let total = page(fetch(1, 0)).await?.total.unwrap_or(0);
-    // The service counts all records, not those that fit.
     let counted = Some(total).filter(|_| fits.is_none());
     let mut newest = Listed { records: Vec::new(), total: counted, page: None };
     // The filter needs the records themselves.
@@ -205,13 +199,11 @@ where
     Ok(newest)
 }
 
-/// The first models of the catalog.
 pub(crate) async fn first_models(client: &Client) -> Result<Vec<ModelSummary>, Error> {
     let query = ModelListRequest { limit: Some(MAX_PAGE), offset: Some(0), ..Default::default() };
     Ok(client.models_page(query).await?.records)
 }
 
-/// The newest tasks, the newest first.
 pub(crate) async fn newest_tasks(client: &Client, limit: u64) -> Result<Vec<TaskRecord>> {
     let tasks = client.tasks();
     let listed = newest(0, limit, None, |limit, offset| tasks.page(limit, offset)).await?;
@@ -222,7 +214,6 @@ fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Keeps so many records after those that are skipped.
 pub(crate) fn cut<T>(records: &mut Vec<T>, skipped: u64, limit: u64) {
     records.drain(..count(skipped).min(records.len()));
     records.truncate(count(limit));

@@ -12,7 +12,6 @@ const HEAD: &str = "\
 # The `inferstore` command
 ";
 
-/// The reference of a command and everything below it.
 pub(crate) fn reference(command: &Command) -> String {
     let mut command = command.clone();
     command.build();

@@ -1,5 +1,4 @@
-//! The one place that writes: data to standard output in the format that was asked for, everything else
-//! to standard error.
+//! The one place that writes: data to standard output in the format asked for, everything else to standard error.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -39,16 +38,12 @@ pub(crate) enum Format {
     Quiet,
 }
 
-/// The result of a command, in every format.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// For people.
     pub(crate) table: Table,
-    /// The lines below the table, for people.
     pub(crate) below: Vec<String>,
     /// The payload as the service wrote it. Empty: the records are the payload.
     pub(crate) json: String,
-    /// The records, if it is a list.
     pub(crate) records: Option<Vec<String>>,
     /// The documented fields of the records or the payload, which may be left out.
     pub(crate) fields: &'static [&'static str],
@@ -57,12 +52,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Of one thing.
     pub(crate) fn of_one(table: Table, json: impl ToString, quiet: impl Into<String>) -> Self {
         Self { table, json: json.to_string(), quiet: vec![quiet.into()], ..Self::default() }
     }
 
-    /// Of a list that this command makes.
     pub(crate) fn of_list(table: Table, records: Vec<String>, quiet: Vec<String>) -> Self {
         Self { table, records: Some(records), quiet, ..Self::default() }
     }
@@ -80,13 +73,11 @@ impl Report {
         self.records.as_deref().map_or_else(whole, Cow::Borrowed)
     }
 
-    /// The report, whose records or payload are of this type.
     pub(crate) fn of_type<T: DeserializeOwned>(self) -> Self {
         Self { fields: fields::of::<T>(), ..self }
     }
 }
 
-/// The options that decide what is written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputOptions {
     pub(crate) format: Format,
@@ -99,7 +90,6 @@ pub(crate) struct OutputOptions {
     pub(crate) has_errors_alone: bool,
 }
 
-/// Standard output and standard error of a command, and the options that decide what the command writes there.
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
@@ -155,7 +145,6 @@ impl Output {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// A line of data.
     pub(crate) fn data(&self, line: impl AsRef<str>) -> Result {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
     }
@@ -172,7 +161,6 @@ impl Output {
         self.to_stderr(&(printable(line.as_ref()) + "\n"));
     }
 
-    /// A table beside the data.
     pub(crate) fn note_table(&self, table: &Table) {
         let look = Look { has_color: self.stderr_has_color, has_links: false, ..self.stdout_look };
         self.to_stderr(&(table.draw(look) + "\n"));
@@ -202,8 +190,8 @@ impl Output {
         })
     }
 
-    /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output: the
-    /// log of a program often has standard error.
+    /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output:
+    /// the log of a program often has standard error.
     pub(crate) fn report_key(&self, report: &Report) -> Result {
         self.report_or(report, || self.data(self.indented(&report.payload())))
     }
@@ -264,23 +252,19 @@ impl Output {
         }
     }
 
-    /// Returns true when data are written as JSON.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.options.format, Format::Json | Format::Jsonl)
     }
 
-    /// Returns true when JSON is written as it is.
     fn is_raw(&self) -> bool {
         !self.has_fields() && self.options.jq.is_none() && !self.is_terminal()
     }
 
-    /// Returns true when fields of the JSON were chosen.
     pub(crate) fn has_fields(&self) -> bool {
         !self.options.fields.is_empty()
     }
 
-    /// The response to a request: filtered if asked. When the filter fails, the response goes to standard error if the
-    /// request may have had an effect.
+    /// Writes a response, filtered if asked. If the filter fails after a change, the response goes to standard error.
     pub(crate) fn response(&self, json: &str, is_read: bool) -> Result {
         match self.filtered(json) {
             Err(failure) if !is_read => {
@@ -291,7 +275,6 @@ impl Output {
         }
     }
 
-    /// The lines of the JSON, or of what the jq expression makes of it.
     fn filtered(&self, json: &str) -> Result<String> {
         let Some(expression) = &self.options.jq else { return Ok(self.indented(json) + "\n") };
         Ok(json::filtered(json, expression)?.into_iter().map(|value| self.line(value)).collect())
@@ -309,7 +292,6 @@ impl Output {
         }
     }
 
-    /// Fails when the jq expression cannot be used.
     pub(crate) fn check_expression(&self) -> Result {
         self.options.jq.as_deref().map_or(Ok(()), |expression| json::compiled(expression).map(drop))
     }
@@ -319,7 +301,6 @@ impl Output {
         json::check_fields(&self.options.fields, &documented.iter().copied().collect())
     }
 
-    /// The records of a report, or its payload alone, with the fields that were asked for.
     fn selected<'a>(&self, report: &'a Report) -> Result<Cow<'a, [String]>> {
         match self.has_fields() {
             true => json::select(&report.records(), &self.options.fields, report.fields).map(Cow::Owned),
@@ -327,28 +308,23 @@ impl Output {
         }
     }
 
-    /// A help of the command.
     pub(crate) fn help(&self, help: &StyledStr) -> Result {
         let text = if self.stdout_look.has_color { help.ansi().to_string() } else { help.to_string() };
         self.bytes(text.as_bytes())
     }
 
-    /// Returns true when standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.stdout_look.width.is_some()
     }
 
-    /// A table as it is drawn here.
     pub(crate) fn drawn(&self, table: &Table) -> String {
         table.draw(self.stdout_look)
     }
 
-    /// The same words, emphasized where that is possible.
     pub(crate) fn emphasized(&self, text: &str) -> String {
         painted(text, "1", self.stdout_look.has_color)
     }
 
-    /// Writes a failure with its hint and, with `-v`, its context.
     pub(crate) fn failure(&self, failure: &Failure) {
         let label = |text: &str, style: &str| painted(text, style, self.stderr_has_color);
         let headline = failure.headline.replace('\n', "\n  ");
@@ -382,7 +358,6 @@ impl Output {
         Err(last)
     }
 
-    /// Reports how the command ended, and returns the exit code.
     pub(crate) fn end(&self, result: Result) -> u8 {
         match result {
             Ok(()) => exit::DONE,

@@ -14,13 +14,11 @@ pub(crate) const LOCAL: &str = "local";
 /// The name of the first profile that is stored without one.
 const DEFAULT: &str = "default";
 
-/// Returns where the profiles are.
 pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
     let path = Profiles::path(|name| environment.variable(name).map(str::to_owned))?;
     Ok(environment.folder.join(path))
 }
 
-/// Reads the profiles.
 pub(crate) fn read(environment: &Environment) -> Result<Profiles> {
     Ok(Profiles::read(&path(environment)?)?)
 }
@@ -40,7 +38,6 @@ pub(crate) fn chosen(profiles: &Profiles, name: Option<&str>) -> Result<Option<(
     Ok(Some((name.to_owned(), named(profiles, name)?)))
 }
 
-/// Returns the profile of that name.
 pub(crate) fn named(profiles: &Profiles, name: &str) -> Result<Profile> {
     let unknown = |mut error: ProfileError| {
         error.hint = did_you_mean(name, profiles.profiles.keys().map(String::as_str)) + &error.hint;
@@ -61,7 +58,6 @@ pub(crate) fn name_for(profiles: &Profiles, base_url: &str) -> String {
     names.find(|name| !profiles.contains_key(*name)).unwrap_or(base_url).to_owned()
 }
 
-/// Returns what to type when no profile is in use.
 pub(crate) fn next_step(profiles: &Profiles) -> String {
     let known: Vec<_> = profiles.profiles.keys().map(String::as_str).collect();
     let step =

@@ -18,7 +18,6 @@ const BAR: &str = "  {prefix:<24} {bar:24} {bytes:>10} of {total_bytes}";
 const COUNT: &str = "  {bar:24} {pos} of {len} files {elapsed}";
 const SPINNER: &str = "  {prefix:<24} {spinner} {msg}";
 
-/// Shows the events of an operation, and returns its result.
 pub(crate) async fn watch<E, T>(mut events: Events<E, T>, mut show: impl FnMut(&E)) -> Result<T, Error>
 where
     E: Send + 'static,
@@ -30,11 +29,9 @@ where
     events.finish().await
 }
 
-/// The progress of one command.
 pub(crate) struct Progress {
     output: Output,
     bars: Option<MultiProgress>,
-    /// By name.
     shown: BTreeMap<String, ProgressBar>,
     /// The last plain line about each.
     said: BTreeMap<String, String>,
@@ -42,7 +39,6 @@ pub(crate) struct Progress {
     total: Option<ProgressBar>,
 }
 
-/// The progress of work that goes on at the same time.
 pub(crate) type SharedProgress = Mutex<Progress>;
 
 impl Progress {
@@ -55,7 +51,6 @@ impl Progress {
         Self { output: output.clone(), bars, shown: BTreeMap::new(), said: BTreeMap::new(), total: None }
     }
 
-    /// A line that stays, above the bars.
     pub(crate) fn note(&self, line: &str) {
         self.suspend(|| self.output.note(line));
     }
@@ -68,7 +63,6 @@ impl Progress {
         }
     }
 
-    /// Counts the files of a batch, or more files of it.
     pub(crate) fn count(&mut self, total: usize) {
         if let Some(bar) = &self.total {
             bar.inc_length(total as u64);
@@ -79,7 +73,6 @@ impl Progress {
         }
     }
 
-    /// One file of a batch has ended.
     pub(crate) fn counted(&mut self, name: &str) {
         if let Some(bar) = self.shown.remove(name) {
             bar.finish_and_clear();
@@ -98,7 +91,6 @@ impl Progress {
         }
     }
 
-    /// Shows an event of a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Upload { field, event, .. } => self.upload(field, event),
@@ -109,14 +101,12 @@ impl Progress {
         }
     }
 
-    /// Shows the status of one run of several.
     pub(crate) fn status(&mut self, name: &str, event: &RunEvent) {
         if let RunEvent::Status(status) = event {
             self.state(name, status.as_str());
         }
     }
 
-    /// Shows an event of an upload.
     pub(crate) fn upload(&mut self, name: &str, event: &UploadEvent) {
         match event {
             UploadEvent::Started { size: total, .. } => self.begin(name, *total, "uploading"),
@@ -126,7 +116,6 @@ impl Progress {
         }
     }
 
-    /// Shows an event of a download.
     pub(crate) fn download(&mut self, name: &str, event: &DownloadEvent) {
         let DownloadEvent::Progress { received, total, .. } = event else { return };
         if !self.shown.contains_key(name) && self.bars.is_some() {
@@ -158,7 +147,6 @@ impl Progress {
         spinner.set_message(state);
     }
 
-    /// Takes the bars away.
     pub(crate) fn end(&mut self) {
         let bars = std::mem::take(&mut self.shown).into_values().chain(self.total.take());
         bars.for_each(|bar| bar.finish_and_clear());

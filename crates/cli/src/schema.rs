@@ -13,14 +13,12 @@ const SAMPLES: usize = 12;
 /// The most MIME types that a cell of a table lists.
 const TYPES: usize = 3;
 
-/// The parameters in their order.
 pub(crate) fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
     let mut parameters: Vec<_> = format.into_iter().flatten().collect();
     parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
     parameters
 }
 
-/// Inputs and outputs with their types, limits and samples.
 pub(crate) fn table(version: &ModelVersioning) -> Table {
     let mut table = Table::new([
         ("", Fit::Keep),

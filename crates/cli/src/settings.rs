@@ -20,7 +20,6 @@ use crate::output::{Format, Output, OutputOptions};
 use crate::profiles;
 use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
 
-/// The variable that names a file of certificates.
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
 
 /// The options of every command.
@@ -104,7 +103,6 @@ impl Global {
 /// The most that is read of a line: a key, or the answer to a question.
 const MAX_LINE: u64 = 64 * 1024;
 
-/// Everything that a command works with.
 pub(crate) struct Session {
     pub(crate) global: Global,
     pub(crate) environment: Environment,
@@ -117,7 +115,6 @@ pub(crate) struct Setting {
     pub(crate) source: String,
 }
 
-/// The service that a command calls.
 pub(crate) struct Target {
     pub(crate) base_url: Setting,
     pub(crate) api_key: Setting,
@@ -129,12 +126,10 @@ impl Session {
         self.environment.folder.join(path)
     }
 
-    /// A line beside the data, unless errors alone are written.
     pub(crate) fn note(&self, line: impl AsRef<str>) {
         self.output.note(line);
     }
 
-    /// A client of the service that flags, environment and profiles name.
     pub(crate) fn client(&self) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
         self.client_of(&base_url.value, &api_key.value)
@@ -188,7 +183,6 @@ impl Session {
         self.cacert_and_proxy(base_url).1.or_else(of_variables)
     }
 
-    /// The file of certificates that an option or a variable names.
     pub(crate) fn cacert(&self) -> Option<PathBuf> {
         let given = self.global.cacert.as_deref().or_else(|| self.environment.variable(CACERT_VARIABLE));
         given.map(|path| self.here(path))
@@ -230,7 +224,6 @@ impl Session {
         Ok(Target { base_url, api_key })
     }
 
-    /// The key of a profile.
     pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting> {
         let source = match profile.key_source(name) {
             KeySource::File => format!("the profile {name}"),
@@ -239,7 +232,6 @@ impl Session {
         Ok(Setting { value: profile.key(name)?.expose().to_owned(), source })
     }
 
-    /// The name of the profile that a flag or the environment chooses.
     pub(crate) fn profile_name(&self) -> Option<String> {
         let flag = self.global.profile.as_deref();
         flag.or_else(|| self.environment.variable(PROFILE_VARIABLE)).map(str::to_owned)

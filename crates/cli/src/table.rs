@@ -22,12 +22,10 @@ pub(crate) enum Fit {
 /// A list under headings, or names beside values.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// The headings, and how the columns fit.
     columns: Vec<(Cell, Fit)>,
     rows: Vec<Vec<Cell>>,
 }
 
-/// A text in a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     text: String,
@@ -37,7 +35,6 @@ pub(crate) struct Cell {
     style: Option<&'static str>,
 }
 
-/// Width, color and links of a drawn table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Look {
     /// The width of a line, if a terminal shows it.
@@ -177,7 +174,6 @@ impl<T: AsRef<str>> From<T> for Cell {
 }
 
 impl Cell {
-    /// A status of a task, in its color.
     pub(crate) fn status(status: &str) -> Self {
         let style = match status {
             "success" => "32",
@@ -189,17 +185,14 @@ impl Cell {
         Self { style: Some(style), ..Self::from(status) }
     }
 
-    /// A text that says that all is well.
     pub(crate) fn good(text: &str) -> Self {
         Self { style: Some("32"), ..Self::from(text) }
     }
 
-    /// A text that warns.
     pub(crate) fn warning(text: &str) -> Self {
         Self { style: Some("33"), ..Self::from(text) }
     }
 
-    /// Another text for a terminal.
     pub(crate) fn on_terminal(self, text: impl AsRef<str>) -> Self {
         Self { on_terminal: Some(printable(text.as_ref())), ..self }
     }
@@ -229,8 +222,7 @@ impl Cell {
     }
 }
 
-/// Lines of whole words. A word that is longer than a line stays whole: the terminal wraps it, and it can be
-/// copied.
+/// Lines of whole words. A word longer than a line stays whole: the terminal wraps it, and it can be copied.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -247,7 +239,6 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The text in a style of the terminal.
 pub(crate) fn painted(text: &str, style: &str, has_color: bool) -> String {
     if has_color && !text.is_empty() { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
 }

@@ -13,14 +13,12 @@ use inferstore::{Decimal, PollInterval};
 use jiff::SignedDuration;
 use md5::{Digest, Md5};
 
-/// Returns true for the URL of a file or a page.
 pub(crate) fn is_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
     })
 }
 
-/// The MD5 of a file in hexadecimal.
 pub(crate) fn md5_of(path: &Path) -> io::Result<String> {
     let mut hash = Md5::new();
     let mut file = std::fs::File::open(path)?;
@@ -42,7 +40,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     length.ok_or_else(|| format!("{text:?} is no length of time; write 500ms, 90s, 5m or 1h30m"))
 }
 
-/// Parses a poll interval: a word, or a length of time.
 pub(crate) fn poll_interval(text: &str) -> Result<PollInterval, String> {
     match text {
         "adaptive" => Ok(PollInterval::Adaptive),
@@ -54,19 +51,16 @@ pub(crate) fn poll_interval(text: &str) -> Result<PollInterval, String> {
     }
 }
 
-/// A method of HTTP, in any case.
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let method = known.into_iter().find(|method| text.eq_ignore_ascii_case(method.as_str()));
     method.ok_or_else(|| format!("{text:?} is no known method; write GET, POST, PUT, PATCH or DELETE"))
 }
 
-/// The name and the value of `name=value`.
 pub(crate) fn named(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, _)| !name.is_empty())
 }
 
-/// A field of a request: `name=value`.
 pub(crate) fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = named(text).ok_or("write name=value")?;
     Ok((name.to_owned(), value.to_owned()))
@@ -85,7 +79,6 @@ pub(crate) struct Input {
     pub(crate) value: Given,
 }
 
-/// The value of an input on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Given {
     Text(String),
@@ -107,17 +100,14 @@ impl FromStr for Input {
     }
 }
 
-/// The names of the folders of the storage.
 pub(crate) fn folder_names() -> impl Iterator<Item = &'static str> {
     UploadFolder::ALL.iter().map(UploadFolder::as_str)
 }
 
-/// The name of a folder, as an argument.
 pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
     PossibleValuesParser::new(folder_names()).try_map(|word| word.parse())
 }
 
-/// Parses `yes` and `no`.
 pub(crate) fn yes_or_no() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["yes", "no"]).map(|word| word == "yes")
 }
@@ -138,7 +128,6 @@ pub(crate) fn behind_hash(name: &str) -> Option<&str> {
     (hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
-/// A size for people.
 pub(crate) fn size(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }

@@ -1,5 +1,4 @@
-//! Files of the console: uploads of a browser, and untrusted files of the service. No file is ever served as
-//! HTML.
+//! Files of the console: uploads of a browser, and untrusted files of the service. No file is served as HTML.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Cursor;
@@ -68,9 +67,8 @@ impl App {
         self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
-    /// SSRF protection: returns true if the file is at the origin of the API or of the storage. Pages load no
-    /// other URL on their own: a model can name any host, which would learn who opens the page, and another
-    /// port of this machine is another program.
+    /// SSRF protection: returns true if the file is at the origin of the API or of the storage. Pages load no other URL
+    /// on their own: a model can name any host, to learn who opens the page, or a port of another program.
     pub(crate) fn is_own(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let service = Url::parse(self.client.base_url());
@@ -104,7 +102,6 @@ impl App {
         self.kept.retain(|kept| kept.expires.is_none());
     }
 
-    /// Returns the file at an address of this console: from a browser, or from the service.
     pub(crate) async fn file(&self, id: &str, is_fresh: impl Fn(&Kept) -> bool + Send) -> Result<Kept> {
         match self.kept.get(id).filter(is_fresh) {
             Some(kept) => Ok(kept),

@@ -187,8 +187,7 @@ pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
     label.cloned().unwrap_or_else(|| titled(word))
 }
 
-/// Returns the initial value in the form. Samples of files and texts are only examples; a number or an option
-/// starts with its sample.
+/// Returns the initial value of a number or an option in the form. Samples of files and texts are only examples.
 pub(crate) fn begin_of(descriptor: &Descriptor) -> &str {
     let sample = descriptor.samples.iter().flatten().next();
     descriptor.default.as_ref().or(sample).map(Sample::as_str).unwrap_or_default()

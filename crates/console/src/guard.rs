@@ -1,5 +1,4 @@
-//! Access control of the console: checks `Host`, `Origin` and the token of every request, and sets headers
-//! that stop pages from loading or running foreign content.
+//! Access control of the console: checks `Host`, `Origin` and token of every request; headers stop foreign content.
 
 use std::net::IpAddr;
 
@@ -35,8 +34,7 @@ impl Guard {
         Self { token, cookie, port }
     }
 
-    /// DNS rebinding protection: returns true if the host is an IP address or `localhost`, with this port.
-    /// Only other names can be rebound to this machine.
+    /// Protection from DNS rebinding, which needs another name: true for an IP address or `localhost` with this port.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_start_matches('[').trim_end_matches(']');
@@ -50,9 +48,8 @@ impl Guard {
         cookies.any(|cookie| cookie.trim_ascii().ct_eq(self.cookie.as_bytes()).into())
     }
 
-    /// Returns a page that sets the cookie and navigates on. A redirect would not work: after a navigation
-    /// from another site, a browser sends a `SameSite=Strict` cookie only with requests of a page of this
-    /// site.
+    /// Returns a page that sets the cookie and navigates on. A redirect would not work: after a navigation from another
+    /// site, a browser sends a `SameSite=Strict` cookie only with requests of a page of this site.
     fn admit(&self, path: &str) -> Response {
         let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
         let page = html! {

@@ -111,8 +111,7 @@ pub(crate) fn save(address: &str, name: &str) -> Markup {
     }
 }
 
-/// Returns the file name of an output: `china.jpg` and `haze-removal` make `china-haze-removal.png`. One of
-/// several outputs has its field in the name, too.
+/// Returns the file name of an output: `china-haze-removal.png` for `china.jpg`; one of several has its field, too.
 pub(crate) fn output_name(
     input: Option<&str>,
     model: Option<&str>,
@@ -140,8 +139,7 @@ fn colors(text: &str) -> Option<Vec<&str>> {
     (!words.is_empty() && words.len() <= MAX_COLORS && words.iter().all(is_color)).then_some(words)
 }
 
-/// Renders a picture of the service beside its input. JavaScript adds zoom, and a slider over pictures of
-/// equal shape.
+/// Renders a picture of the service beside its input. JavaScript adds zoom, and a slider for pictures of equal shape.
 pub(crate) fn compare(before: Option<&str>, after: &str, file_name: &str) -> Markup {
     let picture = |label: &str, address: &str| {
         html! { figure { figcaption { (label) } img src=(address) alt=(label) draggable="false"; } }

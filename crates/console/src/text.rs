@@ -24,8 +24,7 @@ pub(crate) fn printable(html: &str) -> String {
     html.replace(is_harmful, "\u{fffd}")
 }
 
-/// Formats a value that a form must send back exactly: bidirectional marks, which some languages need, become
-/// character references.
+/// Formats a value that a form must send back exactly: bidirectional marks, which some languages need, are escaped.
 pub(crate) fn exact(text: &str) -> Markup {
     let reference = |c: char| {
         if is_unprintable(c) && !c.is_control() { format!("&#{};", u32::from(c)) } else { c.to_string() }
@@ -37,8 +36,7 @@ pub(crate) fn segment(text: &str) -> impl Display {
     utf8_percent_encode(text, SEGMENT)
 }
 
-/// Returns the end of a long task identifier: many services begin identifiers with the time, which tasks of a
-/// batch share.
+/// Returns the end of a long task identifier: identifiers often begin with the time, which tasks of a batch share.
 pub(crate) fn short(task: &TaskId) -> String {
     let text = task.as_str();
     match text.char_indices().rev().nth(11) {

@@ -10,7 +10,6 @@ use crate::{Error, Limits};
 /// Side of the training windows.
 pub(crate) const WINDOW: usize = 20;
 
-/// Rectangle within the window, with the weight of its sum.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     left: usize,
@@ -75,7 +74,6 @@ impl Cascade {
         Ok(passing)
     }
 
-    /// Returns the cascade for sums of this width.
     fn placed(&self, width: usize) -> Placed {
         let part = |part: &Part| PlacedPart {
             corners: [(0, 0), (part.width, 0), (0, part.height), (part.width, part.height)]
@@ -90,7 +88,6 @@ impl Cascade {
         };
         // Rounding must not reject what the training accepted.
         let stage = |stage: &Stage| (stage.threshold - 1e-5, stage.stumps.iter().map(stump).collect());
-        // The contrast is measured without the border of the window.
         let inner = Part { left: 1, top: 1, width: INNER, height: INNER, weight: 1.0 };
         Placed { inner: part(&inner), stages: self.stages.iter().map(stage).collect() }
     }
@@ -174,7 +171,6 @@ fn passing_lanes(placed: &Placed, sums: &Sums, at: usize) -> u32 {
     passing
 }
 
-/// Returns a bit for each value that reaches the threshold.
 #[inline(always)]
 fn mask(values: &[f32; LANES], threshold: f32) -> u32 {
     values.iter().enumerate().fold(0, |mask, (lane, value)| mask | u32::from(*value >= threshold) << lane)
@@ -211,7 +207,6 @@ impl PlacedPart {
         lower_right.wrapping_sub(lower_left).wrapping_sub(upper_right).wrapping_add(upper_left) as i32
     }
 
-    /// Returns the sums for neighboring windows.
     #[inline(always)]
     fn lanes(&self, sums: &[u32], at: usize) -> [i32; LANES] {
         let near = |corner: usize| sums[at + corner..].first_chunk::<LANES>().unwrap_or(&[0; LANES]);
@@ -236,8 +231,7 @@ fn parse_stump(line: &str) -> Option<Stump> {
     Some(Stump { threshold, below, above, parts })
 }
 
-/// Integral images of the luma and of its squares: the sum of any rectangle takes four reads. Values are steps of 255, as
-/// in the training.
+/// Integral images of the luma and of its squares, in steps of 255 as in the training: a sum takes four reads.
 struct Sums {
     width: usize,
     values: Vec<u32>,
@@ -270,7 +264,6 @@ impl Sums {
 mod tests {
     use super::*;
 
-    /// Returns the windows that pass, by the definition of a cascade.
     fn by_definition(cascade: &Cascade, luma: &Plane) -> Vec<(usize, usize)> {
         let bytes = luma.map(|value| f32::from(to_byte(value)));
         let sum = |left: usize, top: usize, part: &Part, power: i32| {

@@ -36,10 +36,8 @@ struct Sample {
     weight: f64,
 }
 
-/// Returns the opaque colors of the picture, quantized into cells: clustering takes no longer for a large
-/// picture.
+/// Returns the opaque colors of the picture in quantized cells, so that a large picture takes no longer to cluster.
 fn samples(picture: &Picture) -> Vec<Sample> {
-    /// Bits of a channel that distinguish cells.
     const BITS: usize = 5;
     type Cell = [u64; 4];
     let mut cells = vec![Cell::default(); 1 << (3 * BITS)];

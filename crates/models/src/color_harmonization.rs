@@ -67,7 +67,6 @@ fn hue(a: f32, b: f32) -> f32 {
     b.atan2(a).to_degrees().rem_euclid(360.0)
 }
 
-/// Returns the weight of each hue, by chroma and opacity.
 fn histogram(a: &Plane, b: &Plane, alpha: Option<&[u8]>) -> Histogram {
     let mut hues = [0.0_f64; 360];
     let mut alphas = alpha.into_iter().flatten().copied();

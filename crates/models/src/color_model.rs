@@ -7,7 +7,6 @@ const ROUNDS: usize = 8;
 /// Added to every variance, so that no component is infinitely narrow.
 const LEAST_VARIANCE: f32 = 2e-4;
 
-/// One Gaussian, prepared for evaluation.
 #[derive(Debug, Clone)]
 struct Part {
     mean: Color,
@@ -64,7 +63,6 @@ fn difference(one: Color, other: Color) -> Color {
     [one[0] - other[0], one[1] - other[1], one[2] - other[2]]
 }
 
-/// Returns the squared distance of two colors.
 pub(crate) fn squared_distance(one: Color, other: Color) -> f32 {
     difference(one, other).iter().map(|value| value * value).sum()
 }
@@ -84,7 +82,6 @@ fn first_means(colors: &[(Color, f32)]) -> Vec<Color> {
     means
 }
 
-/// Weighted sums from which mean and covariance follow.
 #[derive(Debug, Clone, Default)]
 struct Moments {
     weight: f64,
@@ -92,7 +89,6 @@ struct Moments {
     products: [[f64; 3]; 3],
 }
 
-/// Returns the moments of the colors nearest to each mean.
 fn moments(colors: &[(Color, f32)], means: &[Color]) -> Vec<Moments> {
     let mut all = vec![Moments::default(); means.len()];
     for (color, weight) in colors.iter().filter(|(_, weight)| *weight > 0.0) {

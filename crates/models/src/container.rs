@@ -1,11 +1,9 @@
-//! Checks of a whole file before it is decoded: recognized formats without a decoder, and truncated files,
-//! whose rest decoders would fill with gray or black.
+//! Checks of a whole file before decoding: formats without a decoder, and truncated files, which would end in gray.
 
 use crate::tiff;
 
 pub(crate) const CUT_OFF: &str = "the file ends before its picture does";
 
-/// Returns the reason why a file cannot be read, if the container shows one.
 pub(crate) fn fault(file: &[u8]) -> Option<String> {
     if file.is_empty() {
         return Some("it is empty".to_owned());
@@ -16,7 +14,6 @@ pub(crate) fn fault(file: &[u8]) -> Option<String> {
     (!is_whole(file)).then(|| CUT_OFF.to_owned())
 }
 
-/// Returns the name of a recognized format without a decoder.
 fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     if file.get(4..8) == Some(b"ftyp") {
         // The main brand, and those with which the file is compatible.
@@ -79,7 +76,6 @@ fn end_of_jpeg(file: &[u8]) -> Option<()> {
     }
 }
 
-/// Walks the chunks of a PNG file to the last.
 fn end_of_png(file: &[u8]) -> Option<()> {
     let mut at = 8;
     loop {

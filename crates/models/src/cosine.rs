@@ -1,5 +1,4 @@
-//! Quantized cosine transforms of the blocks of a JPEG: of sixteen at once, in 16-bit fixed point, so that one instruction
-//! has a value of each.
+//! Quantized cosine transforms of JPEG blocks, sixteen at once: a vector has a 16-bit fixed-point value of each.
 
 /// Side of a block.
 pub(crate) const SIDE: usize = 8;
@@ -7,7 +6,6 @@ pub(crate) const SIDE: usize = 8;
 /// Blocks that are computed at once.
 pub(crate) const LANES: usize = 16;
 
-/// Columns of these blocks.
 pub(crate) const COLUMNS: usize = LANES * SIDE;
 
 /// A value of each of the blocks.
@@ -35,8 +33,7 @@ const TURNED_ZIGZAG: [usize; 64] = {
 const EXCESS: [f64; SIDE] =
     [1.0, 1.387_039_845, 1.306_562_965, 1.175_875_602, 1.0, 0.785_694_958, 0.541_196_100, 0.275_899_379];
 
-/// Half of each step in results of `transform`, and the factor to quantized coefficients (see `fixed`), in the order of
-/// the file.
+/// Half of each step in results of `transform`, and the factor to quantized ones (`fixed`), in the order of the file.
 pub(crate) type Factors = [(i16, i16); 64];
 
 pub(crate) fn factors(table: &[u8; 64]) -> Factors {
@@ -47,7 +44,6 @@ pub(crate) fn factors(table: &[u8; 64]) -> Factors {
     })
 }
 
-/// Neighboring blocks of one component.
 pub(crate) struct Blocks {
     /// Quantized coefficients, in the order of the file.
     pub(crate) quantized: [Lanes; 64],
@@ -60,7 +56,6 @@ impl Blocks {
         Self { quantized: [[0; LANES]; 64], nonzero: [[0; LANES]; 4] }
     }
 
-    /// Computes blocks from the columns of eight rows.
     #[inline(always)]
     pub(crate) fn fill(&mut self, rows: &[&[u8]; SIDE], left: usize, factors: &Factors) {
         let mut words = [0; COLUMNS];
@@ -129,7 +124,7 @@ fn deal(words: &[u64; COLUMNS], columns: &mut [[i16; COLUMNS]; SIDE]) {
     }
 }
 
-/// Writes the cosine transforms of eight parts, divided by a power of two, each too large by `EXCESS` (Arai, Agui and Nakajima, 1988).
+/// Writes the cosine transforms of eight parts by a divisor, too large by `EXCESS` (Arai, Agui and Nakajima, 1988).
 #[inline(always)]
 fn transform<const LENGTH: usize>(
     from: &[[i16; LENGTH]; SIDE],

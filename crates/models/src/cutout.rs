@@ -1,5 +1,4 @@
-//! Segmentation of the subject: the opacity of each pixel, and its color without the background that shines
-//! through at the edges.
+//! Segmentation of the subject: the opacity of each pixel, and its color without the background that shines through.
 //!
 //! Pixels at the border of a picture are mostly background; pixels of other colors are the first guess of the
 //! subject. Color models of both sides and a random walk that stops at edges (Grady, 2005) then refine each
@@ -24,8 +23,7 @@ const ROUNDS: usize = 5;
 const CENTER: f32 = 1.2;
 /// Plausible share of the picture for a subject.
 const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
-/// Maximum confusion. Above it, subject and background have the same colors, and the result would be
-/// arbitrary.
+/// Above this confusion, subject and background have the same colors, and the result would be arbitrary.
 const MAX_CONFUSION: f32 = 0.15;
 /// Overlap from which the color model and the network for people agree.
 const MIN_OVERLAP: f32 = 0.8;
@@ -34,8 +32,7 @@ const SURE: f32 = 0.97;
 /// Size below which a piece is a speck, as a share of the largest piece.
 const SPECK: f32 = 0.05;
 
-/// Returns the opacity of each pixel, and removes the background from the colors at the edge of the subject:
-/// they become the colors of the subject nearby.
+/// Returns the opacity of each pixel. Colors at the edge of the subject become those of the subject nearby.
 pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result<Vec<u8>, Error> {
     let rough = rough(picture, input, limits)?;
     // Guided filter: edges are fitted at the reduced size and drawn at the full size.
@@ -70,7 +67,6 @@ pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result
         }
     })?;
     if let Some(alpha) = &picture.alpha {
-        // Transparent pixels stay transparent.
         subject.iter_mut().zip(alpha).for_each(|(subject, alpha)| *subject = (*subject).min(*alpha));
     }
     Ok(subject)
@@ -98,7 +94,6 @@ impl Inner {
     }
 }
 
-/// Returns the subject mask of a reduced picture.
 fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
     let (width, height) = picture.scaled_size((SMALL as f64 / picture.longer_side() as f64).min(1.0));
     let colors: Vec<Color> =
@@ -226,7 +221,6 @@ fn without_specks(subject: &Plane) -> Plane {
     cleaned
 }
 
-/// Returns the connected regions above or below one half.
 fn pieces(subject: &Plane, above: bool) -> Vec<Vec<usize>> {
     let (width, height) = (subject.width, subject.height);
     let mut open: Vec<bool> = subject.values.iter().map(|value| (*value >= 0.5) == above).collect();

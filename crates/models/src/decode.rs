@@ -24,7 +24,6 @@ pub(crate) fn pixels(decoder: &impl ImageDecoder) -> u64 {
     u64::from(width) * u64::from(height)
 }
 
-/// Returns decoder limits with this number of bytes.
 pub(crate) fn allocations(bytes: u64) -> image::Limits {
     let mut limits = image::Limits::no_limits();
     limits.max_alloc = Some(bytes);
@@ -58,7 +57,6 @@ fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Decodes and checks the file `name`, for `Picture::read`.
 pub(crate) fn decode(
     inputs: &Inputs,
     name: &str,
@@ -87,7 +85,6 @@ pub(crate) fn decode(
     // A frame of a GIF may be larger than its picture.
     let allowed = need.of(pixels(&decoder)).saturating_add(held);
     decoder.set_limits(allocations(allowed)).map_err(unreadable)?;
-    // A picture with an unreadable orientation stays as it is.
     let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
     let format = image::guess_format(file).ok();
     let profile = decoder.icc_profile().unwrap_or_default().filter(|profile| is_kept(profile));
@@ -119,8 +116,7 @@ fn is_kept(profile: &[u8]) -> bool {
     profile.len() <= MAX_PROFILE && profile.get(16..20) == Some(b"RGB ")
 }
 
-/// Rejects the file `name` by its header if it has no pixels or more than `most`; `beside` gives the reason
-/// for a small `most`.
+/// Rejects a file by its header if it has no pixels or more than `most`; `beside` is the reason for a small `most`.
 fn check_pixels(decoder: &impl ImageDecoder, name: &str, most: u64, beside: &str) -> Result<(), Error> {
     let (width, height) = decoder.dimensions();
     let pixels = pixels(decoder);
@@ -139,8 +135,7 @@ fn check_pixels(decoder: &impl ImageDecoder, name: &str, most: u64, beside: &str
     Ok(())
 }
 
-/// Rejects the file `name` by its header if a side exceeds the limit of the output format. `decode` handles
-/// unreadable headers.
+/// Rejects a file by its header if a side exceeds the limit of the output. `decode` handles unreadable headers.
 pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits) -> Result<(), Error> {
     let Ok(decoder) = decoder(inputs.file(name)?, limits) else { return Ok(()) };
     let (width, height) = decoder.dimensions();
@@ -152,7 +147,6 @@ pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits
     Ok(())
 }
 
-/// Returns true if the file ends too early.
 fn is_end(error: &ImageError) -> bool {
     let is_end = |error: &std::io::Error| error.kind() == ErrorKind::UnexpectedEof;
     if let ImageError::IoError(error) = error {
@@ -162,7 +156,6 @@ fn is_end(error: &ImageError) -> bool {
     causes.filter_map(|cause| cause.downcast_ref()).any(is_end)
 }
 
-/// Converts the error of a decoder for the file `name`.
 pub(crate) fn unreadable(name: &str, error: ImageError) -> Error {
     let reason = match error {
         ImageError::Limits(error) => return too_large(name, error.to_string()),

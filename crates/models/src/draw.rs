@@ -15,7 +15,6 @@ pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32
     };
     for y in pixels(from.1.min(to.1), from.1.max(to.1), height) {
         let mut columns = pixels(from.0.min(to.0), from.0.max(to.0), width);
-        // Only the span of this row that the line crosses.
         if down.abs() > 1e-3 {
             let at = from.0 + across * (y as f32 - from.1) / down;
             let spread = reach * length / down.abs() + 1.0;

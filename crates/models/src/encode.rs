@@ -148,7 +148,6 @@ fn write_png(
     writer.finish()
 }
 
-/// Interleaves colors and opacity.
 fn join(colors: &[u8], alpha: &[u8], bytes: &mut Vec<u8>) {
     for (color, alpha) in colors.as_chunks::<3>().0.iter().zip(alpha) {
         bytes.extend_from_slice(color);

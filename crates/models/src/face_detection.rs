@@ -51,8 +51,7 @@ fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     Ok(vec![("output", picture.into_file()?)])
 }
 
-/// Returns the size at which the smallest faces are 2.5 windows of the cascade large; more finds nothing
-/// else.
+/// Returns the size at which the smallest faces are 2.5 windows of the cascade large; more finds nothing else.
 pub(crate) fn searched_size(picture: &Picture, share: f64) -> (usize, usize) {
     picture.scaled_size((2.5 * WINDOW as f64 / share / picture.shorter_side() as f64).min(1.0))
 }

@@ -152,8 +152,7 @@ fn agreeing(matches: Vec<Match>, tolerance: f32, limits: &Limits) -> Result<Vec<
     Ok(matches.into_iter().filter(|found| fits(&best, found)).collect())
 }
 
-/// Returns the affine transformation of three matches, unless it is implausible: mirrored, or much larger or
-/// smaller.
+/// Returns the affine transformation of three matches, unless it is implausible: mirrored, or much larger or smaller.
 fn affine([a, b, c]: [Match; 3]) -> Option<Affine> {
     let side = |from: (f32, f32), to: (f32, f32)| (to.0 - from.0, to.1 - from.1);
     let (u, v) = (side(a.first, b.first), side(a.first, c.first));

@@ -132,8 +132,7 @@ fn has_arc(mask: u32) -> bool {
     (1..ARC).fold(twice, |runs, step| runs & (twice >> step)) & 0xFFFF != 0
 }
 
-/// Returns the strongest corners of each grid cell, about `most` in all: coverage is worth more than
-/// clusters.
+/// Returns the strongest corners of each grid cell, about `most` in all: coverage is worth more than clusters.
 fn spread(mut corners: Vec<Corner>, level: &Plane, most: usize) -> Vec<Corner> {
     const CELLS: usize = 12;
     let cell = |(x, y, _): &Corner| y * CELLS / level.height * CELLS + x * CELLS / level.width;
@@ -180,8 +179,7 @@ fn describe(level: &Plane, x: usize, y: usize, angle: f32, pairs: &[[f32; 4]]) -
     descriptor
 }
 
-/// Returns the compared pairs of pixels, the same for every feature: dense near the corner, and within the
-/// radius in every orientation.
+/// Returns the compared pairs of pixels of all features: dense near the corner, within the radius in every orientation.
 fn pairs() -> Vec<[f32; 4]> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = || {

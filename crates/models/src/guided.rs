@@ -1,5 +1,4 @@
-//! Guided filter: smooths a plane but keeps the edges of a second one, the guide (He, Sun and Tang, "Guided
-//! Image Filtering", 2013).
+//! Guided filter: smooths a plane but keeps the edges of a guide (He, Sun and Tang, "Guided Image Filtering", 2013).
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
@@ -12,8 +11,7 @@ pub(crate) struct GuidedFilter {
 }
 
 impl GuidedFilter {
-    /// Fits a filter that smooths `source` within `radius` where the guide is smooth: where its deviation is
-    /// well below the square root of `epsilon`.
+    /// Fits a filter that smooths `source` within `radius` where the guide deviates well below the root of `epsilon`.
     pub(crate) fn fit(
         source: &Plane,
         guide: &Plane,
@@ -55,7 +53,6 @@ impl GuidedFilter {
         Ok(Self { slope: slope.box_mean(radius, limits)?, offset: offset.box_mean(radius, limits)? })
     }
 
-    /// Returns the filter that has the effect of this one and then of another.
     pub(crate) fn then(mut self, other: &Self) -> Self {
         self.slope.change(&other.slope, |first, second| first * second);
         self.offset.change(&other.slope, |first, second| first * second);

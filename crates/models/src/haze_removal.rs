@@ -1,6 +1,5 @@
-//! Haze removal by the dark channel prior (He, Sun and Tang, 2009): in a clear picture, nearly every small
-//! region has a pixel that is dark in some channel; haze brightens it. The haze is estimated at a reduced
-//! size and removed at the full size.
+//! Haze removal by the dark channel prior (He, Sun and Tang, 2009): in a clear picture, nearly every small region has a
+//! pixel that is dark in some channel; haze brightens it. The haze is estimated at a reduced size.
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;

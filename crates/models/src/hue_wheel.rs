@@ -1,5 +1,4 @@
-//! Diagram of the hues: a wheel before and one after, with the histogram of the hues and the sectors of the
-//! template.
+//! Diagram of the hues: a wheel before and one after, with the histogram of the hues and the sectors of the template.
 
 use crate::decode::FileFormat;
 use crate::oklab;
@@ -46,8 +45,7 @@ pub(crate) fn before_and_after(
         .into_file()
 }
 
-/// Returns the bar length of each hue, from 0 to 1. A square root keeps rare hues visible, and a minimum
-/// width single ones.
+/// Returns the bar length of each hue, from 0 to 1: a square root keeps rare hues visible, a minimum width single ones.
 fn bars(hues: &Histogram) -> Histogram {
     let longest = hues.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     std::array::from_fn(|hue| {

@@ -10,8 +10,7 @@ use crate::{Error, Inputs, Limits};
 
 /// For three pictures, each of which has its own limit.
 const NEED: Need = Need { pixel: 24, reduced_pixel: 4, least: 0 };
-/// Approximate size of the coarsest pyramid level, in pixels. At smaller sizes, the colors of the object
-/// would bleed far into the background.
+/// Approximate shorter side of the coarsest pyramid level; below it, the object's colors bleed far into the background.
 const COARSEST: usize = 20;
 /// Brightness from which a mask pixel is marked.
 const MARKED: u8 = 128;
@@ -81,7 +80,6 @@ impl Placed {
         Ok(Self { picture, mask: marked, left, top })
     }
 
-    /// Returns the mask at a point of the background.
     fn mask_at(&self, x: usize, y: usize) -> u8 {
         let (x, y) = (x.wrapping_sub(self.left), y.wrapping_sub(self.top));
         if x < self.picture.width && y < self.picture.height {
@@ -98,8 +96,7 @@ impl Placed {
         from_byte(self.picture.colors[3 * (y * self.picture.width + x) + channel])
     }
 
-    /// Returns the part of the background around the object with a margin of one pixel: left, top, width,
-    /// height.
+    /// Returns the part of the background around the object, with a margin of one pixel: left, top, width, height.
     fn window(&self, background: &Picture) -> [usize; 4] {
         let left = self.left.saturating_sub(1);
         let top = self.top.saturating_sub(1);
@@ -115,8 +112,7 @@ fn multiply(mask: &mut [u8], alpha: Option<&[u8]>) {
     }
 }
 
-/// Poisson blending: within the mask, gives the background the gradients that `choose` picks from those of
-/// object and background.
+/// Poisson blending: within the mask, the background gets the gradients that `choose` picks from both pictures.
 fn seamless(
     background: &mut Picture,
     object: &Placed,
@@ -153,8 +149,7 @@ fn stronger(object: f32, background: f32) -> f32 {
     if object.abs() > background.abs() { object } else { background }
 }
 
-/// Pyramid blending: adds the difference of object and background on every scale, weighted by the mask of
-/// that scale.
+/// Pyramid blending: adds the difference of object and background on every scale, weighted by the mask of that scale.
 fn pyramids(background: &mut Picture, object: &Placed, limits: &Limits) -> Result<(), Error> {
     let (width, height) = (background.width, background.height);
     let levels = (background.shorter_side() / COARSEST).max(1).ilog2() as usize;

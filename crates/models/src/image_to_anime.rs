@@ -94,7 +94,6 @@ fn smooth(values: &mut [f32], slope: &[f32], offset: &[f32], vividness: f32) {
     }
 }
 
-/// Replaces the lightness of each pixel by its tone and what shows of it.
 #[multiversion(targets("x86_64+avx2"))]
 fn draw(lightness: &mut [f32], darkness: &[f32], tones: &Steps, inks: &Steps) {
     for (lightness, darkness) in lightness.iter_mut().zip(darkness) {

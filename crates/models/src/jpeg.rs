@@ -87,7 +87,6 @@ pub(crate) fn write(
     writer.finished()
 }
 
-/// File of a picture whose rows come in parts.
 pub(crate) struct Writer {
     width: usize,
     components: [Component; 3],
@@ -160,7 +159,6 @@ fn share(value: u16, share: f32) -> u16 {
     ((u32::from(value) * (share * 65_536.0).round() as u32) >> 16) as u16
 }
 
-/// Writes luma and both chromas of colors.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
 fn separate(colors: &[u8], planes: [&mut [u8]; 3]) {
     let [luma, blue_chroma, red_chroma] = planes;
@@ -172,7 +170,6 @@ fn separate(colors: &[u8], planes: [&mut [u8]; 3]) {
     }
 }
 
-/// Writes a line of blocks from its rows of luma and of both chromas.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
 fn write_line(rows: [[&[u8]; SIDE]; 3], components: &mut [Component; 3], bits: &mut Bits) {
     let width = rows[0][0].len();
@@ -199,7 +196,6 @@ fn scaled(step: u8, quality: u8) -> u8 {
     ((u16::from(step) * percent + 50) / 100).clamp(1, 255) as u8
 }
 
-/// Writes everything before the coefficients.
 fn write_header(file: &mut Vec<u8>, tables: &[[u8; 64]; 2], sides: [usize; 2], profile: Option<&[u8]>) {
     /// Bytes of a profile in one segment, whose length has 16 bits.
     const PROFILE_PART: usize = 65_519;
@@ -268,7 +264,6 @@ impl Component {
     }
 }
 
-/// Bits of the coefficients, written as whole bytes.
 #[derive(Default)]
 struct Bits {
     file: Vec<u8>,
@@ -343,7 +338,6 @@ mod tests {
         image::load_from_memory_with_format(file, image::ImageFormat::Jpeg).unwrap().into_rgb8()
     }
 
-    /// Returns the mean squared difference of two pictures.
     fn error(one: &[u8], other: &[u8]) -> f64 {
         assert_eq!(one.len(), other.len());
         let squares = one.iter().zip(other).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));

@@ -31,7 +31,6 @@ fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     Ok(vec![("output_image", picture.into_file()?)])
 }
 
-/// Gain of each pixel, for the goal of the mean illumination.
 pub(crate) struct Gain {
     /// Illumination, from the brightest channel: smooth within an object, different between objects.
     light: GuidedFilter,
@@ -74,7 +73,6 @@ pub(crate) struct Guides {
     pub(crate) lamp: fn(f32, f32) -> f32,
 }
 
-/// Denoises and brightens every pixel by its gain.
 pub(crate) fn enhance(
     picture: &mut Picture,
     gain: &Gain,

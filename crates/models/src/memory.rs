@@ -55,9 +55,8 @@ pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
 /// JPEG of 50 megapixels has less than 20 MB.
 const FILES_SHARE: u64 = 32;
 
-/// Returns the maximum number of pixels of an input picture of `model`: the limit that the catalog declares,
-/// and [`Limits::pixels`] of a run. A limit by the memory is rounded down to
-/// megapixels. `None`: the model does not state its memory.
+/// Returns the maximum pixels of an input picture of `model`: the limit in the catalog, and [`Limits::pixels`] of a
+/// run. A limit by the memory is rounded down to megapixels. `None`: the model does not state its memory.
 ///
 /// A run whose files exceed a 32nd of the memory may have less left for its pictures.
 #[must_use]
@@ -77,9 +76,8 @@ pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
     Some(if is_whole { fits } else { fits - fits % MEGAPIXEL })
 }
 
-/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, and the
-/// whole of a JPEG. A TIFF is not copied, but its decoder has two copies of the pixels: more than the 12 bytes
-/// a pixel for which every model has room.
+/// Returns the bytes of all inputs and of the decoder's copies of `file`: chunks without metadata, and a whole JPEG. A
+/// TIFF is not copied, but its pixels are, twice: more than the 12 bytes a pixel for which every model has room.
 pub(crate) fn held(inputs: &Inputs, file: &[u8]) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
     let copies = match TiffDecoder::new(Cursor::new(file)) {

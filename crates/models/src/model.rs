@@ -26,10 +26,8 @@ pub trait Model: Send + Sync {
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error>;
 }
 
-/// Outputs by name.
 pub(crate) type Outputs = Vec<(&'static str, Output)>;
 
-/// Model of this crate: a kind, the memory of a run, and the function of a run.
 pub(crate) struct BuiltIn {
     pub(crate) kind: &'static str,
     pub(crate) need: Need,
@@ -114,7 +112,6 @@ impl Inputs {
         })
     }
 
-    /// Returns the value of the choice `name`.
     pub(crate) fn choice<Value: Copy>(&self, name: &str, choices: &[(&str, Value)]) -> Result<Value, Error> {
         let text = self.text(name)?;
         choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
@@ -128,7 +125,6 @@ impl Inputs {
         self.by_name.iter().map(|(name, input)| (name.as_str(), input))
     }
 
-    /// Returns the contents of all files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &[u8]> {
         self.by_name.values().filter_map(|input| match input {
             Input::File(bytes) => Some(bytes.as_slice()),

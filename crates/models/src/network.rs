@@ -113,8 +113,7 @@ impl<'a> Weights<'a> {
         taken.as_chunks::<2>().0.iter().map(|half| from_half(u16::from_le_bytes(*half))).collect()
     }
 
-    /// Convolution over all channels. Weights are ordered by kernel position, input channel and output
-    /// channel.
+    /// Convolution over all channels. Weights are ordered by kernel position, input channel and output channel.
     pub(crate) fn convolved(
         &mut self,
         input: &Tensor,
@@ -166,8 +165,8 @@ impl<'a> Weights<'a> {
 }
 
 impl Tensor {
-    /// Sums over the window of each output pixel: `add` gets the position in the kernel, the pixel and the
-    /// sums. Padding is TensorFlow's `SAME`.
+    /// Sums over the window of each output pixel: `add` gets kernel position, pixel and sums. Padding is that of
+    /// TensorFlow's `SAME`.
     fn from_windows(
         input: &Self,
         channels: usize,

@@ -7,7 +7,6 @@ pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
     from_light(color.map(to_linear))
 }
 
-/// Converts a row of sRGB, each channel by itself.
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn row_from_srgb([red, green, blue]: [&mut [f32]; 3]) {
     for ((red, green), blue) in red.iter_mut().zip(green).zip(blue) {

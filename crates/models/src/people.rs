@@ -1,6 +1,5 @@
-//! Segmentation of people by a small neural network: MediaPipe Selfie Segmentation, whose weights are in `data/people`.
-//! Its encoder is that of MobileNetV3 (Howard et al., 2019), with squeeze-and-excitation; its decoder adds the features of
-//! each earlier size through a gate.
+//! Segmentation of people by the network MediaPipe Selfie Segmentation, whose weights are in `data/people`: the encoder
+//! of MobileNetV3 (Howard et al., 2019) with squeeze-and-excitation, and a decoder that adds earlier features by gates.
 
 use crate::network::{Activation, Tensor, Weights};
 use crate::picture::Picture;
@@ -43,7 +42,6 @@ pub(crate) struct People {
     pub(crate) confidence: f32,
 }
 
-/// Returns the people in a picture, or `None` without any.
 pub(crate) fn find(picture: &Picture, limits: &Limits) -> Result<Option<People>, Error> {
     let mask = mask(picture, limits)?;
     let share = |limit: f32| mask.map(|value| f32::from(value > limit)).mean();

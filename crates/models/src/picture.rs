@@ -28,8 +28,7 @@ pub(crate) struct Picture {
 pub(crate) type Row = [Vec<f32>; 3];
 
 impl Picture {
-    /// Decodes the file `name` of the inputs and applies its orientation. Rejects the file by its header if
-    /// the model would need too much memory.
+    /// Decodes an input and applies its orientation. Rejects a file by its header if a run would need too much memory.
     pub(crate) fn read(inputs: &Inputs, name: &str, need: Need, limits: &Limits) -> Result<Self, Error> {
         let (image, form) = decode(inputs, name, need, limits)?;
         Ok(Self { form, ..Self::from_image(image) })
@@ -60,7 +59,6 @@ impl Picture {
         self.width.max(self.height)
     }
 
-    /// Returns the height of a strip, for methods that need neighboring rows.
     pub(crate) fn strip_rows(&self) -> usize {
         const MAX_PIXELS: usize = 600_000;
         (MAX_PIXELS / self.width).clamp(16, 128)
@@ -80,7 +78,6 @@ impl Picture {
         (scaled(self.width), scaled(self.height))
     }
 
-    /// Returns the colors of some rows, as planes.
     pub(crate) fn strip(&self, rows: Range<usize>) -> [Plane; 3] {
         let pixels = self.colors[3 * rows.start * self.width..3 * rows.end * self.width].as_chunks::<3>().0;
         let plane = |channel: usize| {
@@ -129,7 +126,6 @@ impl Picture {
         Ok(Plane { width: size.0, height: size.1, values })
     }
 
-    /// Calls `put` with each row at another size.
     fn resample(&self, size: (usize, usize), limits: &Limits, put: impl FnMut(&[f32])) -> Result<(), Error> {
         resample_bytes::<3>(&self.colors, (self.width, self.height), size, limits, put)
     }
@@ -163,7 +159,6 @@ impl Picture {
         Ok(Self { width: size.0, height: size.1, colors, alpha, form })
     }
 
-    /// Replaces each row of colors by the result of `change`, which gets the row and its number.
     pub(crate) fn change_rows(
         &mut self,
         limits: &Limits,
@@ -179,9 +174,8 @@ impl Picture {
         Ok(())
     }
 
-    /// Replaces the colors, strip by strip, by the result of `change`. A strip has up to `halo` more rows
-    /// above and below; `change` gets the number of its first row, the range of rows that are kept, and the
-    /// strip.
+    /// Replaces the colors strip by strip. A strip has up to `halo` more rows above and below; `change` gets the number
+    /// of its first row, the range of rows that are kept, and the strip.
     pub(crate) fn change_strips(
         &mut self,
         halo: usize,
@@ -215,7 +209,6 @@ impl Picture {
     }
 }
 
-/// Returns bytes, `CHANNELS` per pixel, at another size.
 pub(crate) fn resized_bytes<const CHANNELS: usize>(
     bytes: &[u8],
     from: (usize, usize),
@@ -262,8 +255,7 @@ fn add_bytes(bytes: &[u8], weight: f32, sums: &mut [f32]) {
     }
 }
 
-/// Returns bytes, `CHANNELS` per pixel, averaged over squares of this side, and their size. The last squares may be
-/// incomplete.
+/// Returns bytes averaged over squares of this side, the last of which may be incomplete, and their size.
 fn shrunk<const CHANNELS: usize>(
     bytes: &[u8],
     (width, height): (usize, usize),

@@ -18,7 +18,6 @@ impl Plane {
         Self { width, height, values: vec![value; width * height] }
     }
 
-    /// Makes a plane from a function of the colors of each pixel.
     pub(crate) fn of_pixels(colors: &[Self; 3], value: impl FnMut([f32; 3]) -> f32) -> Self {
         let values = pixels(colors).map(value).collect();
         Self { width: colors[0].width, height: colors[0].height, values }
@@ -34,7 +33,6 @@ impl Plane {
         Self { width: self.width, height: self.height, values }
     }
 
-    /// Replaces each value by `function` of the value and that of another plane.
     pub(crate) fn change(&mut self, other: &Self, function: impl Fn(f32, f32) -> f32) {
         for (value, other) in self.values.iter_mut().zip(&other.values) {
             *value = function(*value, *other);
@@ -60,7 +58,6 @@ impl Plane {
         &self.values[start..start + self.width]
     }
 
-    /// Returns the value at a position, clamped.
     pub(crate) fn at(&self, x: isize, y: isize) -> f32 {
         self.row(y)[clamp(x, self.width)]
     }
@@ -117,7 +114,6 @@ impl Plane {
     /// Returns the mean of the square of `2 * radius + 1` around every pixel, within the picture.
     pub(crate) fn box_mean(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
         let (width, height) = (self.width, self.height);
-        // Number of pixels within the radius.
         let count = |at: usize, length: usize| (at + radius + 1).min(length) - at.saturating_sub(radius);
         let shares: Vec<f64> = (0..width).map(|x| 1.0 / count(x, width) as f64).collect();
         // Double precision: single precision would drift along a long line. Zeros around it are beyond the picture.
@@ -149,8 +145,7 @@ impl Plane {
         Ok(means)
     }
 
-    /// Returns the minimum of the square of `2 * radius + 1` around every pixel; the run time does not depend
-    /// on the radius (van Herk's method).
+    /// Returns the minimum of the square of `2 * radius + 1` around every pixel, in constant time per pixel (van Herk).
     pub(crate) fn minimum(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
         let window = 2 * radius + 1;
         let (mut padded, mut forward, mut backward) = (Vec::new(), Vec::new(), Vec::new());
@@ -211,7 +206,6 @@ pub(crate) fn pixels([red, green, blue]: &[Plane; 3]) -> impl Iterator<Item = [f
     red.values.iter().zip(&green.values).zip(&blue.values).map(|((red, green), blue)| [*red, *green, *blue])
 }
 
-/// Clamps `at` to 0 up to `length`.
 pub(crate) fn clamp(at: isize, length: usize) -> usize {
     usize::try_from(at).unwrap_or(0).min(length.saturating_sub(1))
 }
@@ -226,7 +220,6 @@ mod tests {
         Plane { width, height, values }
     }
 
-    /// Reference implementation: folds every window of every pixel.
     fn by_definition(plane: &Plane, radius: usize, fold: impl Fn(&[f32]) -> f32) -> Vec<f32> {
         let (width, height) = (plane.width, plane.height);
         let mut result = Vec::new();

@@ -1,5 +1,4 @@
-//! Poisson solver inside a mask, by multigrid: coarse grids propagate over long distances, fine grids over
-//! short ones, so the run time is linear in the number of pixels.
+//! Poisson solver inside a mask, by multigrid: coarse grids reach far, fine grids near, so the run time is linear.
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
@@ -11,8 +10,7 @@ const SMOOTHINGS: usize = 2;
 /// Smoothings on the coarsest grid, which is tiny.
 const LAST_SMOOTHINGS: usize = 60;
 
-/// Region of the equation. Pixels at the edge of the picture are never inside: the solution needs known
-/// values around it.
+/// Region of the equation, without the edge of the picture: the solution needs known values around it.
 pub(crate) struct Domain {
     width: usize,
     inside: Vec<bool>,
@@ -50,7 +48,6 @@ impl Domain {
 }
 
 /// Changes `field` inside the domain until four times each value, minus its four neighbors, equals `source`.
-/// Values outside stay fixed.
 pub(crate) fn solve(
     field: &mut Plane,
     source: &[f32],

@@ -52,7 +52,6 @@ fn between(at: usize, [before, here, after]: [f32; 3]) -> f32 {
     if at.is_multiple_of(2) { (before + after) / 8.0 + here * 0.75 } else { (here + after) / 2.0 }
 }
 
-/// Returns a mask at successively halved sizes.
 pub(crate) fn masks(mask: Plane, levels: usize, limits: &Limits) -> Result<Vec<Plane>, Error> {
     let mut masks = vec![mask];
     for _ in 0..levels {

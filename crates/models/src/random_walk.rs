@@ -34,7 +34,6 @@ impl Half {
         Self { stride, values: vec![0.0; stride * (height + 2)] }
     }
 
-    /// Returns the index of the first column of a row.
     fn start(&self, y: usize) -> usize {
         (y + 1) * self.stride + 1
     }
@@ -44,7 +43,6 @@ impl Half {
     }
 }
 
-/// Returns even and odd columns of a function of the pixels.
 fn halves(width: usize, height: usize, value: impl Fn(usize) -> f32) -> [Half; 2] {
     let mut halves = [Half::new(width, height), Half::new(width, height)];
     for at in 0..width * height {
@@ -88,8 +86,7 @@ impl RandomWalk {
         }
     }
 
-    /// Spreads each guess to similar neighbors. The result is the mean over the pixels where a walker from the pixel
-    /// stops.
+    /// Spreads each guess to similar neighbors: the result is the mean guess of the pixels where a walker stops.
     pub(crate) fn spread(&self, guesses: &[f32], limits: &Limits) -> Result<Plane, Error> {
         let (width, height) = (self.width, self.height);
         let mut field = halves(width, height, |at| guesses[at]);

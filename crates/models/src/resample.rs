@@ -1,5 +1,4 @@
-//! Resampling row by row: Lanczos' filter, which neither blurs nor aliases, and linear enlargement of planes
-//! of a reduced size.
+//! Resampling row by row: Lanczos' filter, which neither blurs nor aliases, and linear enlargement of reduced planes.
 
 use multiversion::multiversion;
 
@@ -38,7 +37,6 @@ impl Taps {
         (self.firsts[at], &self.weights[at * self.count..(at + 1) * self.count])
     }
 
-    /// Writes the new pixels of a line.
     fn weigh<const CHANNELS: usize>(&self, line: &[f32], new: &mut [f32]) {
         for (at, pixel) in new.as_chunks_mut::<CHANNELS>().0.iter_mut().enumerate() {
             let (first, weights) = self.of(at);
@@ -118,7 +116,6 @@ impl<'a> Enlarged<'a> {
         Self { planes, height, starts, shares, mixed, wide }
     }
 
-    /// Writes a row of one plane.
     pub(crate) fn row(&mut self, number: usize, y: usize, into: &mut [f32]) {
         let plane = self.planes[number];
         if (plane.width, plane.height) == (into.len(), self.height) {

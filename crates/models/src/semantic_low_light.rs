@@ -1,6 +1,5 @@
-//! Semantic-guided low-light enhancement: `low-light-enhancement` with guides. Faces get the target
-//! brightness of skin, the sky stays calm, and lamps keep their color. The guides are a face cascade and
-//! rules for sky and lamps, not a trained segmentation.
+//! Low-light enhancement with guides: faces get the target brightness of skin, the sky stays calm, and lamps keep their
+//! color. The guides are a face cascade and rules for sky and lamps, not a trained segmentation.
 
 use crate::face_detection::{Window, faces};
 use crate::low_light_enhancement::{Gain, Guides, enhance, quieted};

@@ -44,7 +44,6 @@ fn upscaled(small: &Tile) -> Columns {
     large
 }
 
-/// Doubles a tile by Lanczos' filter.
 fn enlarged(small: &Tile) -> Columns {
     const REACH: isize = LANCZOS.len() as isize / 2;
     let mut large = Columns::new(small.width, 2 * small.height);
@@ -61,7 +60,6 @@ fn enlarged(small: &Tile) -> Columns {
     large
 }
 
-/// Writes the sum of six lines, weighted by Lanczos' filter.
 #[multiversion(targets("x86_64+avx2"))]
 fn weigh(lines: [&[i16]; 6], into: &mut [i16]) {
     /// Mean of what the shifts of six products cut off.
@@ -136,7 +134,6 @@ fn correct(large: &mut Columns, error: &Tile, least: &Tile, most: &Tile) {
     }
 }
 
-/// Returns three quarters of one number and one quarter of another.
 #[inline(always)]
 fn mixture(near: i16, far: i16) -> i16 {
     near.wrapping_add(far.wrapping_sub(near) >> 2)

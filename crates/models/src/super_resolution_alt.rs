@@ -30,8 +30,7 @@ fn upscaled(channels: &[Tile; 3], kind: Channels) -> [Columns; 3] {
     let luma = (kind == Channels::Colors).then(|| luma(channels));
     // The first one is luma.
     let sources: Vec<&Tile> = luma.iter().chain(channels).collect();
-    // First the pixels between four source pixels, along a diagonal; then the rest, which now have four neighbors, along
-    // a row or a column.
+    // First the centers of four source pixels, by diagonals; the rest then have four neighbors, by rows and columns.
     let mut centers: Vec<Tile> = sources.iter().map(|_| Tile::new(width, height)).collect();
     let mut shares = vec![0; width];
     for y in 0..height {
@@ -112,7 +111,6 @@ const BELOW_DOWN: Direction = Direction {
 };
 
 impl Direction {
-    /// Returns the pixels on the lines through the new pixels of a row.
     #[inline(always)]
     fn line<'a>(&self, tile: &'a Tile, y: usize) -> [&'a [i16]; 4] {
         rows(tile, y, self.line)
@@ -124,13 +122,11 @@ impl Direction {
     }
 }
 
-/// Returns a row, moved by each of the offsets.
 #[inline(always)]
 fn rows<const COUNT: usize>(tile: &Tile, y: usize, offsets: [(isize, isize); COUNT]) -> [&[i16]; COUNT] {
     offsets.map(|(aside, down)| tile.row(y as isize + down, aside))
 }
 
-/// Known pixels on the line through each new pixel of a row, and on the parallel lines.
 struct Lines<'a> {
     line: [&'a [i16]; 4],
     beside: [[&'a [i16]; 3]; 2],

@@ -1,5 +1,4 @@
-//! Templates of harmonic hues: sectors of the hue circle (Matsuda, 1995; Cohen-Or et al., "Color
-//! Harmonization", 2006). Angles are in degrees.
+//! Templates of harmonic hues: sectors of the hue circle (Matsuda, 1995; Cohen-Or et al., 2006), in degrees.
 
 /// Widths of a narrow, a wide, and a half-circle sector.
 const NARROW: f32 = 18.0;

@@ -11,13 +11,11 @@ pub(crate) fn is_raw_photo(file: &[u8]) -> bool {
     is_canon || is_preview || tag(file, DNG_VERSION).is_some()
 }
 
-/// Returns true if the colors are multiplied by their opacity.
 pub(crate) fn is_premultiplied(file: &[u8]) -> bool {
     const EXTRA_SAMPLES: u16 = 338;
     tag(file, EXTRA_SAMPLES) == Some(1)
 }
 
-/// Divides colors by their opacity.
 pub(crate) fn divide_by_alpha(image: &mut RgbaImage) {
     for [red, green, blue, alpha] in image.pixels_mut().map(|pixel| &mut pixel.0) {
         for color in [red, green, blue] {

@@ -1,5 +1,4 @@
-//! Doubling of a picture by tiles that fit into the cache, in 16-bit fixed point: an instruction computes sixteen such
-//! numbers.
+//! Doubling of a picture by tiles that fit into the cache, in 16-bit fixed point: sixteen numbers per instruction.
 
 use std::ops::Range;
 
@@ -51,7 +50,6 @@ impl Tile {
         &mut self.values[start..start + self.width]
     }
 
-    /// Fills the margins.
     pub(crate) fn pad(&mut self) {
         let (stride, width) = (self.stride(), self.width);
         for row in self.values.chunks_exact_mut(stride) {
@@ -74,7 +72,6 @@ impl Columns {
     }
 }
 
-/// Kinds of the three channels of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channels {
     /// Red, green and blue.
@@ -142,7 +139,6 @@ pub(crate) fn doubled(
     file.into_file()
 }
 
-/// Returns a part of a picture.
 fn tiles(picture: &Picture, columns: Range<usize>, rows: Range<usize>, channels: Channels) -> [Tile; 3] {
     let mut tiles = [(); 3].map(|()| Tile::new(columns.len(), rows.len()));
     for (y, from) in rows.enumerate() {
@@ -174,7 +170,6 @@ fn write_luma(pixels: &[[u8; 3]], [lumas, blue_chromas, red_chromas]: [&mut [i16
     }
 }
 
-/// Writes the bytes of a line from the colors of its even and of its odd columns.
 #[multiversion(targets("x86_64+avx2"))]
 fn pack([red, green, blue]: [[&[i16]; 2]; 3], bytes: &mut [u8]) {
     const PART: usize = 64;
@@ -194,7 +189,6 @@ fn pack([red, green, blue]: [[&[i16]; 2]; 3], bytes: &mut [u8]) {
     }
 }
 
-/// Writes the bytes of a line of one channel from its even and its odd columns.
 #[multiversion(targets("x86_64+avx2"))]
 fn pack_channel([even, odd]: [&[i16]; 2], bytes: &mut [u8]) {
     for (pair, (even, odd)) in bytes.as_chunks_mut().0.iter_mut().zip(even.iter().zip(odd)) {

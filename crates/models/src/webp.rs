@@ -53,7 +53,6 @@ fn lossy_size(part: &Chunk<'_>) -> Option<[u32; 2]> {
     Some([0, 2].map(|at| u32::from_le_bytes([sides[at], sides[at + 1] & 0x3f, 0, 0])))
 }
 
-/// Returns width and height at this offset of a header.
 fn container_size(header: &[u8], at: usize) -> Option<[u32; 2]> {
     let sides = header.get(at..at + 6)?;
     Some([0, 3].map(|at| 1 + u32::from_le_bytes([sides[at], sides[at + 1], sides[at + 2], 0])))

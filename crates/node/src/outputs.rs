@@ -21,9 +21,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Makes a file whose producer gave no type. The type comes from the file name if the declaration has it, itself
-    /// or by a pattern such as `video/*`; else from the declaration if that has a plain type, else from the file name,
-    /// else from the content.
+    /// Makes a file without a given type: the type is that of the file name if the declaration allows it, also by a
+    /// pattern such as `video/*`; else a plain declared type, else that of the file name, else that of the content.
     pub(crate) fn guessed(bytes: Vec<u8>, name: Option<&str>, declared: &Descriptor) -> Self {
         let by_name = name.and_then(|name| mime_guess::from_path(name).first_raw());
         let plain = declared.mime_type.iter().find(|pattern| !pattern.contains('*'));

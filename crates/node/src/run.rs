@@ -62,8 +62,7 @@ pub(crate) async fn run(
     true
 }
 
-/// Renews the lease until it is lost. No response is not a lost lease: the service may still hold it for this
-/// node.
+/// Renews the lease until it is lost. No response is not a loss: the service may still hold the lease for this node.
 async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: Duration) {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
     // A renewal every third of the lease: one may fail before the lease expires.

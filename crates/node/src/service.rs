@@ -180,8 +180,7 @@ impl Service {
     }
 }
 
-/// Disables the proxy for plain `http` to this machine: a proxy from the environment would send the key and
-/// the files unencrypted to another machine.
+/// Disables the proxy for plain `http` to this machine: a proxy would carry key and files unencrypted to another one.
 pub(crate) fn without_proxy(builder: ClientBuilder, address: &Url) -> ClientBuilder {
     let is_plain_loopback = address.scheme() == "http" && is_this_machine(address);
     if is_plain_loopback { builder.no_proxy() } else { builder }

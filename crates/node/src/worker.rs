@@ -111,8 +111,7 @@ impl WorkerProcess {
         log.follow(&self.tail);
     }
 
-    /// Returns true if the process runs and has written nothing since the last exchange. Extra output would
-    /// be mistaken for the next response.
+    /// Returns true if the process runs and wrote nothing since the last exchange: output would pass for a response.
     pub fn is_idle(&mut self) -> bool {
         let is_silent = self.stdout.fill_buf().now_or_never().is_none();
         is_silent && matches!(self.child.try_wait(), Ok(None))

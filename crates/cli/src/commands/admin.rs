@@ -13,7 +13,6 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use crate::values::yes_or_no;
 
-/// Default data folder of a service.
 pub(super) const DATA_DIR: &str = "inferstore-data";
 
 /// Arguments of `admin`; `Command::Admin` describes it.
@@ -188,7 +187,6 @@ enum Account {
 struct Quota(Option<u64>);
 
 fn quota(text: &str) -> Result<Quota, &'static str> {
-    // The units of a base, each of which is the one before it times the base.
     const UNITS: [(u64, [&str; 4]); 2] =
         [(1024, ["KiB", "MiB", "GiB", "TiB"]), (1000, ["kB", "MB", "GB", "TB"])];
     if text == "none" {

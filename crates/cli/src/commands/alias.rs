@@ -83,7 +83,6 @@ fn list(profiles: &Profiles, session: &Session) -> Result {
     session.output.report(&report)
 }
 
-/// Returns the words that an alias stands for.
 pub(crate) fn words_of(name: &str, environment: &Environment) -> Option<Vec<String>> {
     profiles::read(environment).ok()?.aliases.remove(name)
 }

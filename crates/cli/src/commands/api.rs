@@ -100,7 +100,6 @@ struct Request {
 }
 
 impl Request {
-    /// Returns true when the query, an option or the body gives this field.
     fn has_field(&self, name: &str) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let in_query = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -110,7 +109,6 @@ impl Request {
         is_in_body || in_query.map(|(field, _)| field).chain(given).any(|field| field == name)
     }
 
-    /// The path and the body of a page.
     fn of_page(&self, page: Option<&Page>) -> Result<(String, Option<Box<RawValue>>)> {
         let mut fields: Vec<(String, String)> = self.fields.clone();
         if let Some(page) = page {
@@ -143,7 +141,6 @@ impl Request {
     }
 }
 
-/// Position in a list that is read page by page.
 #[derive(Default)]
 struct Page {
     number: u64,
@@ -187,7 +184,6 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
     })
 }
 
-/// The content of standard input.
 pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let read = (&mut session.environment.stdin).take(MAX_STDIN + 1).read_to_end(&mut content);
@@ -198,12 +194,10 @@ pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A path as failures name it.
 pub(crate) fn place_of(path: &str) -> &str {
     if path == "-" { "standard input" } else { path }
 }
 
-/// The failure of something that was to be sent.
 pub(crate) fn not_read(problem: String) -> Failure {
     Failure::new(exit::INPUT, problem).with_hint("correct it and try again; nothing was sent")
 }

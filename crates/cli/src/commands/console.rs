@@ -11,7 +11,6 @@ use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// An error of the service or of the console.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -37,7 +36,6 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     Ok(())
 }
 
-/// Starts a console for the service of a client.
 pub(crate) async fn start(arguments: &Arguments, client: Client, session: &Session) -> Result<Console> {
     if !arguments.host.is_loopback() {
         session.note("warning: the console speaks plain HTTP: its token is readable on the way");
@@ -76,7 +74,6 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// Ends the console, and revokes its key.
     pub(crate) async fn end(self) {
         revoke(self.service, self.added_key).await;
     }
@@ -99,8 +96,7 @@ async fn revoke(service: &Service, added_key: Option<String>) {
     }
 }
 
-/// The base URL of a service for this machine. One that listens at every address is called on loopback, where plain
-/// HTTP shows the key to no one.
+/// The base URL of a service for this machine: loopback for 0.0.0.0 and ::, where plain HTTP shows the key to no one.
 pub(crate) fn local_url(service: &Service) -> String {
     let url = service.base_url();
     url.replacen("://0.0.0.0:", "://127.0.0.1:", 1).replacen("://[::]:", "://[::1]:", 1)

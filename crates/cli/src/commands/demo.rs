@@ -71,7 +71,6 @@ fn interrupted() -> Failure {
     Failure::new(exit::FAILED, "the demo was interrupted").with_hint("it keeps nothing but the pictures")
 }
 
-/// Prints the address of a console, and keeps the service until Ctrl-C.
 async fn look_at(service: &Service, session: &Session, signals: &mut Signals) -> Result {
     let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
     let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;

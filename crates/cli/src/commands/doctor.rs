@@ -30,13 +30,11 @@ pub(crate) struct Arguments {
     api: bool,
 }
 
-/// Timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A clock that is off by more makes signatures of uploads invalid.
 const MAX_SKEW: Duration = Duration::from_mins(1);
 
-/// The checks so far.
 #[derive(Default)]
 struct Checks {
     done: Vec<(&'static str, String)>,
@@ -45,7 +43,6 @@ struct Checks {
     failed: Option<(&'static str, Failure)>,
 }
 
-/// Name of the check of `--api`.
 const DOCUMENT: &str = "document";
 
 impl Checks {
@@ -192,7 +189,6 @@ fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
     error.map_or(Ok(((), detail)), |error| Err(error.into()))
 }
 
-/// Sends the calls of a survey.
 async fn survey(client: &Client) -> Result<Survey<'static>> {
     let mut survey = Survey::new(Document::embedded());
     while let Some(call) = survey.next_call() {
@@ -210,7 +206,6 @@ async fn survey(client: &Client) -> Result<Survey<'static>> {
     Ok(survey)
 }
 
-/// Returns a line about the calls of a survey.
 fn surveyed(survey: &Survey<'_>) -> String {
     let checked = format!("the responses of {} operations are compared", survey.checked().len());
     match survey.unchecked() {

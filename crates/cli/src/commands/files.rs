@@ -111,16 +111,13 @@ pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     }
 }
 
-/// The transfers of a command, of which `jobs` run at the same time.
 struct Transfers<'a> {
     client: &'a Client,
     session: &'a Session,
     jobs: u16,
-    /// Files that exist at their destination are replaced.
     overwrite: bool,
 }
 
-/// Results of several calls: what has succeeded, and what has failed.
 type Ended<T> = (Vec<T>, Vec<Failure>);
 
 async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
@@ -159,7 +156,6 @@ impl Transfers<'_> {
         (done.into_iter().flatten().collect(), failed.into_iter().filter_map(Result::err).collect())
     }
 
-    /// Deletes files, and returns the URLs of those that are deleted.
     async fn delete_all(&self, stored: Vec<Stored>) -> Ended<String> {
         let deletes = stored.into_iter().map(|file| async move {
             let deleted = self.client.delete_file(file.url.as_str()).await;
@@ -168,7 +164,6 @@ impl Transfers<'_> {
         self.run_all(deletes).await
     }
 
-    /// Downloads a URL to a path.
     async fn download(&self, url: &str, path: &Path, progress: &SharedProgress) -> Result<DownloadedFile> {
         let path_here = self.session.here(path);
         let name = path.display().to_string();
@@ -185,7 +180,6 @@ impl Transfers<'_> {
         saved
     }
 
-    /// Downloads stored files to these paths.
     async fn download_all(&self, downloads: Vec<(PathBuf, Stored)>) -> Ended<(PathBuf, DownloadedFile)> {
         let progress = &Progress::shared(&self.session.output);
         let downloads = downloads.into_iter().map(|(path, file)| async move {
@@ -255,7 +249,6 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     session.output.report_done(&Report::of_one(table, record, path))
 }
 
-/// The record of a downloaded file.
 fn record(path: &Path, file: &DownloadedFile) -> Value {
     json!({"path": path.display().to_string(), "mime": file.mime, "size": file.size})
 }

@@ -128,7 +128,6 @@ pub(super) fn profile_of(
     profile
 }
 
-/// Removes the key of a former profile from the keyring, if it is there.
 pub(super) fn forget_key(profile: &Profile, name: &str) -> Result {
     profile.forget_key(name).map_err(|problem| {
         Failure::local_failure(format!("the keyring of the system may still have a key of {name}"), problem)
@@ -136,7 +135,6 @@ pub(super) fn forget_key(profile: &Profile, name: &str) -> Result {
     })
 }
 
-/// Says that the environment comes before profiles, if it names a service.
 pub(crate) fn warn_of_variables(session: &Session) {
     for variable in [BASE_URL_VARIABLE, API_KEY_VARIABLE] {
         if session.environment.variable(variable).is_some() {
@@ -145,7 +143,6 @@ pub(crate) fn warn_of_variables(session: &Session) {
     }
 }
 
-/// The address with a scheme and the root of the API.
 fn completed(given: &str) -> String {
     let given = given.trim().trim_end_matches('/');
     if given.is_empty() {

@@ -1,5 +1,4 @@
-//! `inferstore mcp`: a server of the Model Context Protocol over standard input and output, for agents. A message is a
-//! line of JSON-RPC 2.0.
+//! `inferstore mcp`: a server of the Model Context Protocol for agents: JSON-RPC 2.0 lines over standard streams.
 //!
 //! Invariants: a call is a line of the journal in the folder before its task is created, so that a call that is repeated,
 //! canceled or cut off by a kill is one task; the sum of what tasks have cost and can cost stays within the budget; files
@@ -51,7 +50,6 @@ const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-
 /// The longest message. Inputs are paths and URLs, not contents.
 const MAX_MESSAGE: u64 = 4 * 1024 * 1024;
 
-/// The number of messages that are read ahead.
 const MAX_WAITING: usize = 16;
 
 const INSTRUCTIONS: &str = "\
@@ -123,18 +121,15 @@ fn lines_of(stdin: Box<dyn Read + Send + Sync>) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// The connection to one client.
 struct Connection<'a> {
     server: &'a Server<'a>,
     session: &'a Session,
     /// The requests that are worked on; each ends with its identifier.
     calls: FuturesUnordered<BoxFuture<'a, String>>,
-    /// By the identifier of a request.
     cancels: HashMap<String, AbortHandle>,
 }
 
 impl Connection<'_> {
-    /// Answers a message, or begins to work on it.
     fn receive(&mut self, line: &str) -> Result {
         let message = match serde_json::from_str(line) {
             Ok(Value::Object(message)) => message,
@@ -168,7 +163,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Works on a request until it is answered or canceled.
     fn begin(&mut self, id: Value, is_call: bool, params: Map<String, Value>) {
         let (server, session) = (self.server, self.session);
         let key = id.to_string();
@@ -191,7 +185,6 @@ impl Connection<'_> {
     }
 }
 
-/// The response to a request.
 fn response(id: &Value, result: Result<Value, Refusal>) -> String {
     let (member, value) = match result {
         Ok(result) => ("result", result),

@@ -30,7 +30,6 @@ Examples:
   inferstore model init soft-focus
   inferstore node run soft-focus";
 
-/// The files of a new model, by name.
 const FILES: [(&str, &str); 5] = [
     ("model.json", include_str!("model_init/model.json")),
     ("model.py", include_str!("model_init/model.py")),

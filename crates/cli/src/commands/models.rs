@@ -23,10 +23,8 @@ use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
 
-/// Timeout of the reads that tell which models are served.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
 
 /// Look through the catalog, and at one model
@@ -124,7 +122,6 @@ pub(crate) async fn explained(error: Error, id: &str, client: &Client) -> Failur
     Failure::from(error).with_hint(format!("{suggestion}`inferstore models list` shows the models"))
 }
 
-/// Fails when there is no such model.
 pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
     match client.model(id).get().await {
         Err(error) if error.is_not_found() => Err(explained(error, id, client).await),
@@ -132,7 +129,6 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
     }
 }
 
-/// The parameters that are files, in their order.
 pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String> {
     let is_file = |(_, descriptor): &(_, &Descriptor)| descriptor.type_ == Some(DescriptorType::File);
     schema::ordered(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
@@ -206,7 +202,6 @@ async fn show(id: &str, client: &Client) -> Result<Report, Error> {
     Ok(Report::of_one(table, json, model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
-/// Reads the inputs and outputs that a model declares.
 pub(crate) async fn versioning(id: &str, client: &Client) -> Result<types::ModelVersioning> {
     match client.model(id).versioning().await {
         Ok(version) => Ok(version),
@@ -256,7 +251,6 @@ async fn code(id: &str, client: &Client, session: &Session) -> Result {
     session.output.bytes(code.as_bytes())
 }
 
-/// An amount, or nothing.
 fn amount(amount: Option<&Decimal>) -> String {
     amount.map(ToString::to_string).unwrap_or_default()
 }

@@ -16,9 +16,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// The variable that holds the key of a node.
 const KEY_VARIABLE: &str = "INFERSTORE_NODE_KEY";
-/// The file of the settings in the folder of a node.
 const SETTINGS: &str = "node.json";
 
 /// Run models for a service
@@ -127,7 +125,6 @@ async fn admin(data: &Path) -> Result<AdminClient> {
     })
 }
 
-/// Publishes the models that the node brings.
 async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
     // All files are read before the first model is published, because a publication cannot be undone.
     let models = config.publish.iter().map(|file| Ok((file, read_model(file, config)?)));

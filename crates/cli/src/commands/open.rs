@@ -47,7 +47,6 @@ pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Resul
     Ok(())
 }
 
-/// The path of the page of a model or of a task.
 async fn path(what: &str, client: &Client) -> Result<String> {
     // It stands in an address and in a page.
     let is_plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));

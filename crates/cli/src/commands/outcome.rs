@@ -87,7 +87,6 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Adds where outputs were downloaded to.
 pub(super) fn with_paths(report: &mut Report, saved: &[Saved], format: Format) {
     for (name, path) in saved {
         report.table.add([format!("{name} in"), path.display().to_string()]);

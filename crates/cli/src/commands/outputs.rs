@@ -32,7 +32,6 @@ pub(crate) struct OutputArguments {
     pub(crate) show: bool,
 }
 
-/// Values of the variables in a template of output names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TemplateVariables {
     /// The name of the input file, without its extension.
@@ -40,7 +39,6 @@ pub(crate) struct TemplateVariables {
     pub(crate) model: Option<String>,
 }
 
-/// A destination for outputs that was checked.
 #[derive(Debug, Clone)]
 enum Destination {
     Stdout,
@@ -59,11 +57,9 @@ pub(crate) struct Delivery {
     show: bool,
 }
 
-/// An output that was downloaded: its name, and where it is.
 pub(crate) type Saved = (String, PathBuf);
 
 impl OutputArguments {
-    /// Returns true when outputs are saved or shown.
     pub(crate) fn is_used(&self) -> bool {
         self.out.is_some() || self.show
     }
@@ -77,8 +73,7 @@ impl OutputArguments {
         })
     }
 
-    /// Checks the destination by its folder, which `make_folder` makes and `check_folder` leaves alone. `outputs` are the
-    /// files that the model declares to return, if that is known.
+    /// Checks the destination. `make_folder` makes its folder, `check_folder` does not. `outputs` are declared files.
     pub(crate) fn check(
         &self,
         check_folder: fn(&Path) -> Result,
@@ -94,7 +89,6 @@ impl OutputArguments {
 }
 
 impl Delivery {
-    /// Checks a destination by its folder.
     fn destination(&self, out: &str, check: fn(&Path) -> Result, session: &Session) -> Result<Destination> {
         let is_several = self.declared.len() > 1;
         if out == "-" {
@@ -148,7 +142,6 @@ fn several_files(outputs: &[String]) -> Failure {
         .with_hint("give a folder: -o outputs/")
 }
 
-/// The failure of a destination that is taken.
 pub(crate) fn exists(out: &str) -> Failure {
     Failure::new(exit::INPUT, format!("{out} exists already"))
         .with_hint("choose another name, or give --overwrite")
@@ -210,7 +203,6 @@ fn unwritable(folder: &Path, error: io::Error) -> Failure {
         .with_hint("choose another folder for -o; nothing was sent")
 }
 
-/// A path with `~` for the home folder.
 pub(crate) fn expanded(path: &str, session: &Session) -> String {
     match (path.strip_prefix('~'), session.environment.variable("HOME")) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
@@ -261,8 +253,7 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Fails if the path of an output is known before the run and taken, unless the file there may be replaced: by
-    /// `--overwrite`, or as one of these.
+    /// Fails if the path of an output is known before the run and taken, unless `--overwrite` or `replaced` permit it.
     pub(crate) fn check_free(
         &self,
         names: &TemplateVariables,
@@ -288,7 +279,6 @@ impl Delivery {
         }
     }
 
-    /// Returns true when the outputs themselves are written to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self.destination, Some(Destination::Stdout))
     }
@@ -364,7 +354,6 @@ fn is_misnamed(path: &Path, mime: &str) -> bool {
     usual.is_some_and(|usual| !usual.iter().any(|usual| usual.eq_ignore_ascii_case(extension)))
 }
 
-/// Writes a file, and replaces one only if that is permitted.
 fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).create_new(!overwrite && !is_special(path));
@@ -395,7 +384,6 @@ impl Destination {
     }
 }
 
-/// The path without a final `.{ext}`, if it has one.
 fn without_variable(path: &Path) -> Option<PathBuf> {
     let has_variable = path.extension().is_some_and(|extension| extension == "{ext}");
     has_variable.then(|| path.with_extension(""))
@@ -420,7 +408,6 @@ fn named(template: &str, task: &str, names: &TemplateVariables, output: &str) ->
     words.into_iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, value))
 }
 
-/// The beginning of a name.
 pub(crate) fn short(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_NAME)]
 }
@@ -431,8 +418,7 @@ pub(crate) fn harmless(text: &str) -> String {
     text.replace("..", "_")
 }
 
-/// Downloads to a path. A symlink is followed, a device or a pipe is written into, and a regular file keeps its
-/// mode when it is replaced.
+/// Downloads to a path. A symlink is followed, a device or a pipe is written into, and a replaced file keeps its mode.
 pub(crate) async fn save_to(
     download: Download,
     path: &Path,
@@ -456,7 +442,6 @@ pub(crate) async fn save_to(
     Ok(downloaded)
 }
 
-/// Downloads to standard output.
 pub(crate) async fn to_stdout(download: Download, session: &Session) -> Result {
     let mut stream = download.stream();
     while let Some(bytes) = stream.next().await {

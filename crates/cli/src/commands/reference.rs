@@ -29,7 +29,6 @@ pub(crate) fn execute(arguments: &Arguments, root: &clap::Command, session: &Ses
     Ok(())
 }
 
-/// Returns a manual page for each command: its file name, and the page.
 pub(crate) fn manual(root: &clap::Command) -> Vec<(String, Vec<u8>)> {
     fn pages(command: &clap::Command, name: &str, all: &mut Vec<(String, Vec<u8>)>) {
         let own = command.clone().name(name.to_owned()).disable_help_subcommand(true);

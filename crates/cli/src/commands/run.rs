@@ -163,7 +163,6 @@ impl Limit {
         })
     }
 
-    /// Returns the time that is left until the deadline of the run.
     fn deadline(&self) -> Option<Duration> {
         Some(self.deadline?.saturating_sub(self.begun.elapsed()))
     }
@@ -180,14 +179,12 @@ impl Limit {
     }
 }
 
-/// A run of one task.
 struct Run<'a> {
     session: &'a Session,
     client: Client,
     model: String,
     options: RunOptions,
     inputs: Inputs,
-    /// The inputs that are files, by name.
     files: BTreeMap<String, String>,
     delivery: Delivery,
     names: TemplateVariables,
@@ -282,7 +279,6 @@ pub(crate) async fn again(
     if run.options.detach { run.detached(&limit).await } else { run.followed(&limit).await }
 }
 
-/// A run with these options.
 fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions) -> inferstore::Run {
     let run = client
         .model(model)
@@ -301,7 +297,6 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
     limited(run, options.max_cost.iter().chain(&options.budget).min())
 }
 
-/// The run, which may cost no more than that.
 fn limited(run: inferstore::Run, max_cost: Option<&Decimal>) -> inferstore::Run {
     match max_cost {
         Some(max_cost) => run.max_cost(max_cost.clone()),
@@ -447,7 +442,6 @@ impl Run<'_> {
         })
     }
 
-    /// The end of the run, unless an interrupt comes before.
     async fn finished(&self, limit: &Limit, interrupts: &mut Interrupts) -> Result<Result<Outcome, Error>> {
         let mut events = self.run().deadline(limit.deadline()).events();
         let mut progress = Progress::new(&self.session.output);
@@ -475,8 +469,8 @@ impl Run<'_> {
         Ok(events.finish().await)
     }
 
-    /// Returns the result of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a
-    /// note says when they stay stored.
+    /// Returns the result of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are
+    /// deleted, and a note says when they stay stored.
     async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts) -> Result {
         let Err(failure) = &ended else { return ended };
         let has_uploads = self.files.values().any(|file| !is_url(file));

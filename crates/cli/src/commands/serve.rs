@@ -26,7 +26,6 @@ use crate::settings::Session;
 use crate::values::yes_or_no;
 use log::{FILTER_VARIABLE, Log, LogFormat};
 
-/// The variable that holds the key of the first account.
 const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 
 /// The variable that holds the URL of the database, which other users could read in the list of processes.
@@ -377,8 +376,7 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
     database_or_variable(arguments.database.as_deref(), session)
 }
 
-/// The database of an argument, or the one that the environment names. A URL that is refused is not shown: it may hold
-/// a password.
+/// The database of an argument or of the environment. A refused URL is not shown: it may hold a password.
 pub(super) fn database_or_variable(argument: Option<&str>, session: &Session) -> Result<Option<DatabaseUrl>> {
     let variable = || Some((DATABASE_VARIABLE, session.environment.variable(DATABASE_VARIABLE)?));
     let Some((name, url)) = argument.map(|url| ("--database", url)).or_else(variable) else {
@@ -387,8 +385,7 @@ pub(super) fn database_or_variable(argument: Option<&str>, session: &Session) ->
     url.parse().map(Some).map_err(|error| Failure::usage(format!("{name}: {error}")))
 }
 
-/// The collector of an argument, or the one that the environment names for every program. A build that cannot export
-/// ignores the latter.
+/// The collector of an argument, or of the environment, which a build without export ignores: it is for all programs.
 fn otlp_endpoint(argument: Option<String>, session: &Session) -> Option<String> {
     let variable = || session.environment.variable(OTLP_ENDPOINT_VARIABLE).map(str::to_owned);
     let endpoint = argument.or_else(|| variable().filter(|_| cfg!(feature = "otel")));
@@ -398,7 +395,6 @@ fn otlp_endpoint(argument: Option<String>, session: &Session) -> Option<String> 
     endpoint
 }
 
-/// The remote object store, with its keys from the environment.
 pub(super) fn objects(url: Option<&str>, session: &Session) -> Result<Option<S3Config>> {
     let Some(url) = url else { return Ok(None) };
     let variable = |name| session.environment.variable(name).unwrap_or_default();
@@ -511,7 +507,6 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// Why the arguments are refused, in a process with a database of several.
     fn refused(line: &str, database: Option<&str>) -> Option<String> {
         let words = ["serve"].into_iter().chain(line.split_whitespace());
         let arguments = Serve::try_parse_from(words).ok()?.arguments;

@@ -16,9 +16,7 @@ use crate::failure::{Failure, Result};
 /// Interval within which a second signal is a duplicate of the first one.
 const DUPLICATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Ctrl-C, SIGTERM and SIGHUP.
-///
-/// They are received from `new` on: before it, a signal ends the process at once.
+/// Ctrl-C, SIGTERM and SIGHUP, received from `new` on: before that, a signal ends the process at once.
 pub(crate) struct Signals(#[cfg(unix)] Vec<Signal>);
 
 impl Signals {

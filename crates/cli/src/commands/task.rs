@@ -29,10 +29,8 @@ use crate::time;
 use crate::values;
 use identifier::identified;
 
-/// Interval at which `task list --watch` reads the list.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Interval at which `task logs --follow` reads the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Commands of `task`; `Command::Task` describes them.

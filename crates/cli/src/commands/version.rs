@@ -15,7 +15,6 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 
-/// The variable that holds the URL of the releases.
 const RELEASES_VARIABLE: &str = "INFERSTORE_RELEASES";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,5 +1,4 @@
-//! Models that are programs: JSON on standard input, JSON on standard output, files by path in a folder that
-//! exists for one run.
+//! Models that are programs: JSON on standard input and output, files by path in a folder that exists for one run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

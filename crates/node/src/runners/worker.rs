@@ -1,5 +1,4 @@
-//! Models of a worker: a program that stays running and runs one task after the other. The node starts it
-//! before it claims a task, and again after it exits.
+//! Models of a worker, which runs one task after the other. The node starts it before a claim, and after it exits.
 
 use std::ffi::OsString;
 use std::path::Path;

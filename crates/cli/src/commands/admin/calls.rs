@@ -18,7 +18,6 @@ use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
 
-/// The most records of a list.
 const MAX_PAGE: u32 = 1_000;
 
 /// The fields of the records of a list, in the order of its columns. The first one identifies a record.
@@ -35,7 +34,6 @@ const MODELS: Fields =
 /// The first fields of `admin account show`.
 const ACCOUNT: Fields = &["account", "scope", "state", "balance", "free_balance", "held", "debt", "earnings"];
 
-/// Does what the command says, and reports it.
 pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: &mut Session) -> Result {
     let mut calls = Calls { admin, session };
     match command {
@@ -77,7 +75,6 @@ impl Page {
     }
 }
 
-/// The calls to a service, which are reported to a session.
 struct Calls<'a> {
     admin: &'a mut AdminClient,
     session: &'a mut Session,
@@ -88,7 +85,6 @@ impl Calls<'_> {
         Ok(self.admin.call(method, path, body.map(|body| body.to_string())).await?)
     }
 
-    /// A call that changes something, which `note` tells.
     async fn change(
         &mut self,
         method: &str,
@@ -149,7 +145,6 @@ impl Calls<'_> {
         self.session.output.report(&Report::of_one(table, data, quiet))
     }
 
-    /// A new key, of which the service keeps only a hash.
     fn show_once(&self, owner: &str, kind: &str, data: &Value) -> Result {
         let key = cell(&data[kind]);
         let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
@@ -384,7 +379,6 @@ impl Calls<'_> {
     }
 }
 
-/// The part of a model to be published that the command itself reads.
 #[derive(Deserialize)]
 struct Spec {
     id: String,
@@ -396,7 +390,6 @@ fn read_spec(text: &str) -> Result<Spec> {
     serde_json::from_str(text).map_err(|error| not_read(format!("the file describes no model: {error}")))
 }
 
-/// Reports something that was done.
 pub(super) fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
     session.note(note);
     let quiet = Some(quiet.to_owned()).filter(|quiet| !quiet.is_empty());
@@ -410,7 +403,6 @@ fn heading(field: &str) -> String {
     name.replace('_', " ").to_uppercase()
 }
 
-/// A value as a cell of a table.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,5 +1,4 @@
-//! A picture of more than 5 MiB, drawn instead of kept in the repository: hills under an
-//! evening sky, as an uncompressed bitmap.
+//! A picture of more than 5 MiB, drawn instead of kept in the repository: evening hills as an uncompressed bitmap.
 
 const WIDTH: usize = 1_600;
 const HEIGHT: usize = 1_200;

@@ -125,7 +125,6 @@ pub(super) async fn execute(arguments: ListArguments, client: &Client, session: 
     session.output.report(&listed.report("files", columns, cells, quiet))
 }
 
-/// Lists the folders with the number of their files.
 async fn list_folders(client: &Client, session: &Session) -> Result {
     let mut rows = Vec::new();
     for folder in folder_names() {
@@ -142,30 +141,25 @@ async fn list_folders(client: &Client, session: &Session) -> Result {
     session.output.report(&lists::report([("FOLDER", Fit::Keep), ("FILES", Fit::Keep)], rows))
 }
 
-/// A file of the storage.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// Unknown for a file that is named by its URL.
     pub(crate) key: Option<String>,
     pub(crate) url: String,
     pub(crate) size: Option<u64>,
-    /// The time of the upload.
     pub(crate) created: Option<SystemTime>,
 }
 
 impl Stored {
-    /// The key, or else the URL.
     pub(crate) fn name(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
     }
 
-    /// The key without its folder.
     pub(super) fn own_name(&self) -> Option<&str> {
         self.key.as_deref()?.split_once('/').map(|(_, name)| name)
     }
 }
 
-/// Splits a folder, a key or a pattern into the folder and what follows.
 fn split(word: &str) -> Result<(UploadFolder, &str)> {
     let (folder, name) = word.split_once('/').unwrap_or((word, ""));
     let folder = folder.parse().map_err(|_| {

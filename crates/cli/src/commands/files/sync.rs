@@ -49,14 +49,12 @@ pub(crate) struct SyncArguments {
     jobs: u16,
 }
 
-/// A file of this machine.
 struct Local {
     path: PathBuf,
     size: u64,
     modified: Option<SystemTime>,
 }
 
-/// The actions of a sync, by the name of each file.
 struct Actions {
     local: BTreeMap<String, Local>,
     stored: BTreeMap<String, Stored>,
@@ -141,8 +139,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
 /// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.
 type Found = (BTreeMap<String, Local>, Vec<String>);
 
-/// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and the
-/// journals of batches are left out.
+/// The files below a folder by their stored names: a-b.png for a/b.png. Unfinished downloads and journals are left out.
 fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found> {
     let root = session.here(path);
     if !root.is_dir() {
@@ -205,15 +202,13 @@ fn delete_unfinished(folder: &Path) {
         let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
         let age = modified.and_then(|modified| modified.elapsed().ok());
         if age.is_some_and(|age| age > KILLED_SINCE) {
-            // It is in nobody's way.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// Returns true when both files have the same content. A HEAD request returns the MD5 of the stored one; in a storage
-/// without it, the files are taken as the same when they have the same size, and that of the destination is the later
-/// one.
+/// Returns true when both files have the same content, by the MD5 that a HEAD request returns. In a storage without it,
+/// files of the same size are the same if that of the destination is the later one.
 async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client, session: &Session) -> bool {
     if stored.size.is_some_and(|size| size != file.size) {
         return false;

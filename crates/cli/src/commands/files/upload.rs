@@ -60,7 +60,6 @@ Examples:
 /// The path of a file, and the name to store it under, if that is not its own.
 pub(super) type Named = (PathBuf, Option<String>);
 
-/// A file to upload, and its name in messages.
 pub(super) struct Source {
     pub(super) label: String,
     pub(super) file: File,
@@ -104,7 +103,6 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
 }
 
 impl Transfers<'_> {
-    /// Uploads files.
     pub(super) async fn upload_all(
         &self,
         sources: Vec<Source>,
@@ -161,8 +159,7 @@ fn safe_name(name: &str) -> String {
     name.replace(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER, "_")
 }
 
-/// Fails when two files would be stored under one name, because the later one would replace the other, and when the name
-/// of a file is not UTF-8.
+/// Fails when two files would get one name, because the later one would replace the other, or when a name is not UTF-8.
 pub(super) fn check_names(files: &[Named], is_named: bool) -> Result {
     let mut names = BTreeMap::new();
     for (path, name) in files {

@@ -28,10 +28,8 @@ use crate::values::is_url;
 /// The most bytes of an output that is part of a result. Larger ones are files alone.
 const MAX_IMAGE: u64 = 1024 * 1024;
 
-/// Number of files that are listed unless the call says it.
 const FILES: u64 = 20;
 
-/// The state that the calls share.
 pub(super) struct Server<'a> {
     client: Client,
     session: &'a Session,
@@ -68,7 +66,6 @@ impl<'a> Server<'a> {
         Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })
     }
 
-    /// Answers `tools/list`.
     pub(super) async fn list(&self) -> Result<Value, Refusal> {
         let models = tools::models(&self.only, &self.client).await;
         let models = Arc::new(models.map_err(|failure| (INTERNAL_ERROR, failure.headline))?);
@@ -240,7 +237,6 @@ impl<'a> Server<'a> {
         found.into_os_string().into_string().map_err(|_| refused())
     }
 
-    /// The result of a run.
     fn ended(&self, ended: FileOutcome, is_repeated: bool) -> Result<Value> {
         if let Some(failure) = ended.failure {
             let task = ended.task.map(|task| format!(" (task {task})")).unwrap_or_default();
@@ -270,12 +266,10 @@ impl<'a> Server<'a> {
     }
 }
 
-/// A result that is JSON.
 fn result(value: &Value) -> Value {
     json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value, "isError": false})
 }
 
-/// A picture as a part of a result, if it is small enough.
 fn image(path: &Path) -> Option<Value> {
     let length = std::fs::metadata(path).ok()?.len();
     let content = if length <= MAX_IMAGE { std::fs::read(path).ok()? } else { return None };
@@ -283,7 +277,6 @@ fn image(path: &Path) -> Option<Value> {
     Some(json!({"type": "image", "data": STANDARD.encode(content), "mimeType": mime}))
 }
 
-/// An argument that is a text.
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str> {
     arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
         Failure::usage(format!("the argument {name} is missing")).with_hint("it is a text; nothing was sent")

@@ -19,13 +19,11 @@ pub(super) const CALL_ID: &str = "call_id";
 /// The tools that are no models.
 const OWN: [&str; 4] = ["quote", "run", "task", "files"];
 
-/// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
 
 /// The longest name of a tool that clients take.
 const MAX_NAME: usize = 64;
 
-/// A model as a tool.
 pub(super) struct ModelTool {
     name: String,
     pub(super) model: String,
@@ -59,18 +57,15 @@ pub(super) async fn models(only: &[String], client: &Client) -> Result<Vec<Model
     Ok(tools)
 }
 
-/// The identifier of a model as the name of a tool.
 fn name_of(model: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     model.chars().map(|c| if is_plain(c) { c } else { '_' }).take(MAX_NAME).collect()
 }
 
-/// The model of the tool with this name.
 pub(super) fn model_of<'a>(tools: &'a [ModelTool], name: &str) -> Option<&'a str> {
     tools.iter().find(|tool| tool.name == name).map(|tool| tool.model.as_str())
 }
 
-/// The result of `tools/list`.
 pub(super) fn listed(models: &[ModelTool]) -> Value {
     let of_model = |tool: &ModelTool| {
         let description =
@@ -171,7 +166,6 @@ fn call_id() -> Value {
     })
 }
 
-/// The JSON schema of an input.
 fn schema_of(input: &Descriptor) -> Value {
     let samples: Vec<&str> = input.samples.iter().flatten().map(|sample| sample.as_str()).collect();
     let number = |kind: &str| {

@@ -1,5 +1,4 @@
-//! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
-//! each path before anything is at it.
+//! Outputs of a batch: downloaded beside their destination, then moved, so that the journal knows each path first.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ pub(crate) struct Staged {
     files: Vec<StagedFile>,
 }
 
-/// A folder beside the destinations, which is removed in the end.
 struct StagingFolder(PathBuf);
 
 impl Drop for StagingFolder {
@@ -32,14 +30,12 @@ impl Drop for StagingFolder {
 
 struct StagedFile {
     path: PathBuf,
-    /// Path at which the output should be saved.
     wanted: PathBuf,
     /// A file that exists at the path stays, and the output gets a number.
     is_numbered: bool,
 }
 
 impl Delivery {
-    /// Downloads the outputs, not to their destination yet.
     pub(crate) async fn stage(
         &self,
         outcome: &Outcome,
@@ -76,10 +72,9 @@ impl Delivery {
     }
 
     /// Chooses a destination for each output. A path is free if nothing exists there, if the file there may be replaced
-    /// or is one of the `outdated` outputs, or if an earlier start saved the output there, at one of the paths `own`. The
-    /// path of an output of another item, for which `is_taken` returns true, is not free.
-    /// If the wanted path is not free, a numbered output gets the next free number, and any other output fails. Calls
-    /// `named` with the wanted path and the chosen one if they differ, unless the chosen path is one of `own`.
+    /// or is one of `outdated`, or if an earlier start saved the output there, as one of `own`; a path of another item
+    /// (`is_taken`) is not. If the wanted path is not free, a numbered output gets the next free number, any other
+    /// output fails. Calls `named` with both paths if the chosen one differs and is not of `own`.
     pub(crate) fn destinations(
         &self,
         staged: &Staged,
@@ -142,8 +137,8 @@ impl Delivery {
 }
 
 impl StagedFile {
-    /// Returns true when an earlier start saved the output at this path, which is one of `own`. After a kill before the move,
-    /// another file may have come to the path.
+    /// Returns true when an earlier start saved the output at this path, which is one of `own`. After a kill before the
+    /// move, another file may have come to the path.
     fn is_saved(&self, path: &Path, own: &[PathBuf]) -> bool {
         let is_own = path.is_file() && own.iter().any(|own| own == path);
         is_own && md5_of(path).is_ok_and(|hash| md5_of(&self.path).is_ok_and(|own| own == hash))

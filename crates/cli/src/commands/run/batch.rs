@@ -33,7 +33,6 @@ use crate::progress::{Progress, SharedProgress, watch};
 use crate::settings::Session;
 use crate::values::md5_of;
 
-/// A batch that was checked.
 struct Batch<'a> {
     session: &'a Session,
     plan: Plan,
@@ -57,7 +56,6 @@ pub(in crate::commands) async fn run_one(
     Batch::new(plan, items, session).outcome(0, entry).await
 }
 
-/// Runs the model on each entry, or only checks that it could.
 pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     let folder = plan.check_options(session)?;
     plan.find_repeated(session)?;
@@ -96,7 +94,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Runs the entries, and reports them.
     async fn execute(self) -> Result {
         warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, self.session).await;
         let mut signals = Signals::new()?;
@@ -111,7 +108,6 @@ impl<'a> Batch<'a> {
         self.report(summary, total)
     }
 
-    /// Reports the files that have ended, and returns the result of the batch.
     fn report(&self, mut summary: Summary, total: usize) -> Result {
         let count = summary.len();
         let reported = summary.report(total, self.session);
@@ -150,7 +146,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Runs an entry to its end.
     async fn outcome(&self, place: usize, entry: &Entry) -> FileOutcome {
         let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
         ended.failure = self.one(&mut ended, entry).await.err();
@@ -288,7 +283,6 @@ impl<'a> Batch<'a> {
         self.progress.lock().state(file, "waiting: the service limits the account");
     }
 
-    /// Waits for the task of a file.
     async fn wait(&self, ended: &mut FileOutcome, item: &Item, task: TaskId) -> Result<Outcome> {
         self.note(item, ended);
         let options = self.plan.options.wait.clone();
@@ -371,8 +365,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Starts no further file after a failure that it would meet too: a refused key, an empty balance, a limit, or a
-    /// service that is gone.
+    /// Starts no further file after a failure that all would meet: refused key, empty balance, limit, no service.
     fn stop_if_all_would_fail(&self, error: &Error) {
         let would_all_fail = match error.kind() {
             ErrorKind::Unauthorized | ErrorKind::InsufficientBalance => true,
@@ -394,7 +387,6 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The status of a file whose wait ended with this error.
 fn status_after(error: &Error) -> Status {
     match error.kind() {
         ErrorKind::TaskFailed => Status::Failed,

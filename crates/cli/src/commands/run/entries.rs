@@ -20,7 +20,6 @@ use crate::failure::{Failure, Result};
 use crate::settings::Session;
 use crate::values::stem_of;
 
-/// One run of a batch.
 #[derive(Default)]
 pub(in crate::commands) struct Entry {
     /// Its name in messages and records: a file, or a row.
@@ -55,7 +54,6 @@ pub(super) struct Seed {
     name: Box<str>,
     /// The inputs of the row as JSON, which takes less memory.
     row: Box<str>,
-    /// The values of sweeps.
     swept: Box<[(String, String)]>,
 }
 
@@ -67,7 +65,6 @@ impl Seed {
 }
 
 impl Entries {
-    /// Makes an entry.
     pub(super) fn entry(&self, seed: &Seed, session: &Session) -> Result<Entry> {
         let row = serde_json::from_str(&seed.row);
         let mut row: Vec<(String, Value)> =
@@ -86,7 +83,6 @@ impl Entries {
         Ok(Entry { name: seed.name.to_string(), ..entry })
     }
 
-    /// Makes all entries.
     pub(super) fn all(&self, session: &Session) -> Result<Vec<Entry>> {
         self.seeds.iter().map(|seed| self.entry(seed, session)).collect()
     }
@@ -227,7 +223,6 @@ fn given_twice(name: &str) -> Failure {
         .with_hint("give it once; nothing was sent")
 }
 
-/// Each seed with each value of the sweeps.
 fn swept(seeds: Vec<Seed>, sweeps: &[Sweep]) -> Vec<Seed> {
     sweeps.iter().fold(seeds, |seeds, (name, values)| {
         let with = |seed: &Seed, value: &Decimal| {
@@ -250,7 +245,6 @@ fn swept(seeds: Vec<Seed>, sweeps: &[Sweep]) -> Vec<Seed> {
 /// The entries of files that are found later: see `run --watch`.
 #[derive(Clone)]
 pub(super) struct Template {
-    /// The input that takes the file.
     field: String,
     inputs: Inputs,
     others: BTreeMap<String, Value>,
@@ -258,7 +252,6 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The template for files in a folder.
     pub(super) fn new(
         collected: Collected,
         sweeps: Vec<Sweep>,
@@ -280,7 +273,6 @@ impl Template {
     }
 }
 
-/// An entry for each file, which goes to the input `field`.
 fn of_files(files: Vec<String>, field: String, mut entries: Entries, sweeps: &[Sweep]) -> Entries {
     entries.others.remove(&field);
     let names = unique_names(&files);

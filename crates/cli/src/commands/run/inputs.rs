@@ -19,7 +19,6 @@ use crate::json::Members;
 use crate::settings::Session;
 use crate::values::{Given, Input, is_url, named, stem_of};
 
-/// The inputs of the command line.
 #[derive(Default)]
 pub(super) struct Collected {
     pub(super) inputs: Inputs,
@@ -31,13 +30,11 @@ pub(super) struct Collected {
     pub(super) texts: BTreeMap<String, String>,
     /// The names of all inputs of the command line.
     pub(super) given: BTreeSet<String>,
-    /// All inputs, with the path, size and time of their files, and those of an earlier run: what makes a batch the
-    /// same batch.
+    /// All inputs with path, size and time of their files, also of an earlier run: the identity of a batch.
     pub(super) identity: BTreeMap<String, serde_json::Value>,
 }
 
-/// Collects the inputs: those of the command line come before those of a JSON object, which come before those of an
-/// earlier run.
+/// Collects the inputs. The command line comes before a JSON object, which comes before an earlier run.
 pub(super) fn collect(
     earlier: Map<String, serde_json::Value>,
     options: &RunOptions,
@@ -132,7 +129,6 @@ pub(super) fn attach(
     Ok((attach_path(inputs, name, given, session), identity_of(given, session)))
 }
 
-/// Returns the identity of a file or a URL across starts.
 pub(super) fn identity_of(given: &str, session: &Session) -> serde_json::Value {
     identity(given, &session.here(expanded(given, session)))
 }
@@ -145,7 +141,6 @@ fn fingerprint(content: &[u8]) -> String {
     format!("{hash:016x}")
 }
 
-/// Fails when one of several files cannot be one of a batch.
 pub(super) fn check_files(files: &[String], session: &Session) -> Result {
     for file in files {
         if file == "-" {
@@ -157,7 +152,6 @@ pub(super) fn check_files(files: &[String], session: &Session) -> Result {
     Ok(())
 }
 
-/// Fails when the path is a folder.
 fn check_no_folder(given: &str, session: &Session) -> Result {
     if session.here(expanded(given, session)).is_dir() {
         let folder = given.trim_end_matches('/');
@@ -167,7 +161,6 @@ fn check_no_folder(given: &str, session: &Session) -> Result {
     Ok(())
 }
 
-/// The inputs with a file or a URL.
 pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &Session) -> Inputs {
     if is_url(given) {
         return inputs.set(name, given);

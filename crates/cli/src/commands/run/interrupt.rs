@@ -12,7 +12,6 @@ use crate::failure::{Failure, Result, task_record};
 use crate::settings::Session;
 use crate::table::printable;
 
-/// Timeout of a second Ctrl-C.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Signals that interrupt a run, and the state of the run that decides what an interruption does.
@@ -42,12 +41,10 @@ impl Interrupts {
         })
     }
 
-    /// Ends at the next signal.
     pub(super) async fn next(&mut self) {
         self.is_ctrl_c = self.signals.next_is_ctrl_c().await;
     }
 
-    /// Keeps up with the run.
     pub(super) fn see(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Creating => self.is_creating = true,
@@ -63,7 +60,6 @@ impl Interrupts {
         !self.is_pending
     }
 
-    /// The task, as soon as it is known.
     pub(super) fn task(&self) -> Option<TaskId> {
         self.task.clone()
     }

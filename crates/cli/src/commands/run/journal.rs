@@ -14,7 +14,6 @@ use super::contents::without_content;
 use crate::exit;
 use crate::failure::Failure;
 
-/// The name of the file.
 pub(in crate::commands) const NAME: &str = "inferstore-batch.jsonl";
 
 /// Counts of the files of a batch that earlier starts have run.
@@ -28,7 +27,6 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// Counts what earlier starts did for these files.
     pub(super) fn count(
         items: &Batch,
         keys: impl Iterator<Item = Result<String, Failure>>,
@@ -101,7 +99,6 @@ impl Items {
         Ok(Self { batch: Batch::new(client, journal)?, by_paths: Arc::new(Mutex::new(by_paths)) })
     }
 
-    /// The items with these options of their batch.
     pub(in crate::commands) fn with(mut self, options: impl FnOnce(Batch) -> Batch) -> Self {
         self.batch = options(self.batch);
         self
@@ -132,7 +129,6 @@ impl Items {
         items.filter(|item| item.as_ref().map_or(true, is_outdated)).collect()
     }
 
-    /// Returns the recorded hash of the content of a file.
     pub(super) fn content(&self, file: &str) -> Result<Option<String>, JournalError> {
         Ok(match self.batch.item(file).step()? {
             Some(Step::Content(hash)) => Some(hash),

@@ -9,7 +9,6 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::json::Members;
 
-/// A row: the number of its line, and its inputs.
 pub(super) struct Row {
     pub(super) line: u64,
     pub(super) values: Vec<(String, Value)>,

@@ -121,7 +121,6 @@ impl FileOutcome {
 pub(super) struct Summary {
     /// The texts of each file in the format of the report.
     lines: BTreeMap<usize, Vec<String>>,
-    /// The files that are not done.
     open: BTreeMap<usize, FileOutcome>,
     cost: Decimal,
     /// Numbers of files that succeeded: all, at earlier starts, and as repeated rows.
@@ -135,7 +134,6 @@ impl Summary {
         self.lines.len()
     }
 
-    /// Adds a file that has ended.
     pub(super) fn add(&mut self, ended: FileOutcome, session: &Session) {
         let lines = match session.output.options.format {
             Format::Json | Format::Jsonl => vec![ended.record().to_string()],
@@ -159,7 +157,6 @@ impl Summary {
         }
     }
 
-    /// Reports what became of each file, in their order, and the sum.
     pub(super) fn report(&mut self, total: usize, session: &Session) -> Result {
         for ended in self.open.values().filter(|ended| !ended.is_repeated) {
             if let Some(failure) = &ended.failure {

@@ -7,10 +7,8 @@ use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 
 use crate::failure::{Failure, Result};
 
-/// The most values of one sweep.
 const MAX_VALUES: usize = 10_000;
 
-/// An input and its values.
 pub(super) type Sweep = (String, Vec<Decimal>);
 
 /// Returns true for a sweep: `10..90:10` is 10, 20 and so on up to 90; the default step is 1.
@@ -18,7 +16,6 @@ pub(super) fn is_sweep(text: &str) -> bool {
     bounds(text).is_some()
 }
 
-/// Returns true for an input that is declared as a number.
 pub(super) fn is_number(input: &Descriptor) -> bool {
     matches!(input.type_, Some(DescriptorType::Int | DescriptorType::Float)) || input.num_config.is_some()
 }

@@ -11,7 +11,6 @@ use crate::failure::Result;
 use crate::profiles::{self, LOCAL};
 use crate::settings::Session;
 
-/// Returns what to type next after a profile was stored.
 pub(super) fn next_step(stored: Result<Stored>, session: &Session) -> String {
     match stored {
         Ok(Some((name, is_current))) => {
@@ -90,20 +89,17 @@ pub(super) async fn store(
     Ok(Some((name, is_current)))
 }
 
-/// The key, if the service accepts it.
 async fn accepted(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<String>> {
     let Some(key) = key else { return Ok(None) };
     let is_accepted = session.client_of(base_url, &key)?.balance().await.is_ok();
     Ok(is_accepted.then_some(key))
 }
 
-/// Returns true for a name that `serve` gives to profiles.
 fn is_local(name: &str) -> bool {
     let number = name.strip_prefix(LOCAL).and_then(|rest| rest.strip_prefix('-'));
     name == LOCAL || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Returns true when the profile has the host of this URL.
 fn has_host(profile: &Profile, base_url: &str) -> bool {
     let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
     host(&profile.base_url) == host(base_url)

@@ -1,5 +1,4 @@
-//! Log of the service: to standard error, filtered, as text or JSON, and never blocking. A reader that is too
-//! slow loses lines.
+//! Log of the service: to standard error, filtered, as text or JSON, and never blocking: a slow reader loses lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,7 +14,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::{Failure, Result};
 
-/// The variable that filters the log.
 pub(super) const FILTER_VARIABLE: &str = "INFERSTORE_LOG";
 
 /// The number of lines that wait for a slow reader.
@@ -46,7 +44,6 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Starts the log of this process.
     pub(super) fn start(filter: Option<&str>, is_verbose: bool, format: LogFormat) -> Result<Self> {
         let targets = targets(filter, is_verbose)?;
         let log = Self::to(io::stderr());

@@ -6,20 +6,17 @@ use inferstore::types::TaskRecord;
 use crate::failure::{Failure, Result};
 use crate::lists::newest_tasks;
 
-/// The length of an identifier.
 const IDENTIFIER: usize = 36;
 
 /// A shorter part is taken as it is.
 const MIN_PART: usize = 4;
 
-/// Number of matches that a hint names.
 const MAX_NAMED: usize = 5;
 
 /// Number of recent tasks that are searched for a part.
 const MAX_SEARCHED: u64 = 1_000;
 
-/// The identifier of the task that is named. Its beginning or its end must be that of exactly one recent task: the
-/// beginning is the time of the create, and the end is random.
+/// The identifier of a named task: in full, @last, or a beginning (a time) or end (random) of just one recent task.
 pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Result<String> {
     if named == "@last" {
         let newest = newest_tasks(client, 1).await?;

@@ -12,7 +12,6 @@ use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::Result;
 
-/// A file that has not ended yet.
 pub(super) struct WaitingItem {
     /// The report of the file after an interrupt.
     so_far: FileOutcome,
@@ -20,7 +19,6 @@ pub(super) struct WaitingItem {
 }
 
 impl Batch<'_> {
-    /// Reports an interrupted batch, and leaves or cancels the tasks that were waited for.
     pub(super) async fn interrupted(
         &self,
         mut summary: Summary,

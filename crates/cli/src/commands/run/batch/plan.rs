@@ -20,13 +20,10 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::Table;
 
-/// The most entries that are checked at the same time.
 const MAX_CONCURRENT_CHECKS: usize = 16;
 
-/// The most mistakes that are reported.
 const MAX_MISTAKES: usize = 10;
 
-/// The entries that are run, and how.
 pub(in crate::commands) struct Plan {
     pub(in crate::commands) client: Client,
     pub(in crate::commands) model: String,
@@ -46,7 +43,6 @@ pub(in crate::commands) struct Plan {
 }
 
 impl Plan {
-    /// A plan without entries.
     pub(in crate::commands) fn new(
         client: Client,
         model: String,
@@ -67,7 +63,6 @@ impl Plan {
         }
     }
 
-    /// Opens the journal at this path, or creates it.
     pub(super) fn items(&self, path: &Path) -> Result<Items> {
         let RunOptions { delete_inputs, budget, .. } = &self.options;
         let items = Items::open(&self.client, path)?;
@@ -90,8 +85,7 @@ impl Plan {
         })
     }
 
-    /// Finds the entries with the same inputs as an entry before. Of files only the first is left: one may be given by a
-    /// pattern and by its name.
+    /// Finds entries with the inputs of an earlier one. Of files only the first stays: a pattern may match a named one.
     pub(super) fn find_repeated(&mut self, session: &Session) -> Result {
         let mut places = HashMap::new();
         for place in 0..self.entries.seeds.len() {
@@ -126,7 +120,6 @@ impl Plan {
         Ok(entry)
     }
 
-    /// The name of an entry in messages and records.
     pub(super) fn label(&self, place: usize) -> String {
         let label = self.entries.seeds.get(place).map(|seed| seed.label.to_string());
         label.filter(|label| !label.is_empty()).unwrap_or_else(|| self.model.clone())
@@ -146,7 +139,6 @@ impl Plan {
         session.output.failures(mistakes.collect().await)
     }
 
-    /// Reads the price, and what earlier starts have paid.
     pub(super) async fn quote(&self, items: Option<&Items>, session: &Session) -> Result<Quote> {
         let needs_price =
             self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
@@ -156,7 +148,6 @@ impl Plan {
         Ok(Quote { price, count: self.distinct.len(), earlier: earlier.unwrap_or_default() })
     }
 
-    /// Reports what the batch would cost.
     pub(super) fn report(&self, quote: Quote, session: &Session) -> Result {
         let Quote { count, earlier: Earlier { paid, begun, .. }, .. } = quote;
         let total = quote.total().map(|total| total.to_string());
@@ -194,7 +185,6 @@ impl Plan {
         TemplateVariables { input, model: Some(self.model.clone()) }
     }
 
-    /// Finds the items of entries whose files have new times, and the contents that they had.
     pub(super) fn recognize_all(&mut self, items: &Items, session: &Session) -> Result {
         let mut contents = Contents::default();
         for place in self.distinct.clone() {

@@ -8,11 +8,8 @@ use crate::commands::run::journal::Earlier;
 use crate::exit;
 use crate::failure::{Failure, Result};
 
-/// The cost of a batch.
 pub(super) struct Quote {
-    /// The price of a run.
     pub(super) price: Option<Decimal>,
-    /// Number of entries.
     pub(super) count: usize,
     pub(super) earlier: Earlier,
 }

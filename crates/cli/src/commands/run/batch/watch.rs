@@ -31,7 +31,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Interval after which a file is run again that no task was created for, because the service could not respond.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs the model on each file of the folder, and on each that comes, until a signal.
 pub(in crate::commands::run) async fn execute(
     mut plan: Plan,
     given: &str,
@@ -123,7 +122,6 @@ pub(in crate::commands::run) async fn execute(
 }
 
 impl Batch<'_> {
-    /// Reports the files that have ended, if there are any.
     fn report_new(&self, ended: Summary) -> Result {
         let count = ended.len();
         if count == 0 { Ok(()) } else { self.progress.lock().suspend(|| self.report(ended, count)) }
@@ -162,9 +160,7 @@ struct Latest {
     item: String,
 }
 
-/// A folder that is watched.
 struct Watched<'a> {
-    /// As it was given.
     given: &'a str,
     path: &'a Path,
     /// The files at the last read, with their identities.
@@ -174,8 +170,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// Reads the folder, and returns its complete files: those that are as they were at the last read. Hidden files are
-    /// left out.
+    /// Reads the folder, and returns its complete files: those that are as at the last read. Hidden files are left out.
     fn read(&mut self, session: &Session) -> Result<Vec<String>> {
         let given = self.given;
         let failed = |error| {
