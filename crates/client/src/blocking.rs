@@ -72,7 +72,6 @@ pub trait BlockingIter: Stream<Item: Send + 'static> + Send + Sized + 'static {
 
 impl<S: Stream<Item: Send + 'static> + Send + 'static> BlockingIter for S {}
 
-/// Runs a future on the runtime of this crate, and blocks the thread until it completes.
 fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime().spawn(async move {

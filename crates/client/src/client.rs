@@ -17,8 +17,7 @@ use crate::run::{Adopt, PreparedRun, Task};
 use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Deadline, Error, Result};
 
-/// Page size of a stream, unless the query sets one. The document states no limit; this is below any
-/// plausible one.
+/// Page size of a stream, unless the query sets one: below any plausible limit, because the document states none.
 const RECORDS_PER_PAGE: u32 = 50;
 
 /// Environment variable of the base URL.
@@ -27,8 +26,7 @@ pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
 /// Environment variable of the API key.
 pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 
-/// A client of the service. It is cheap to clone, and clones share connections, caches, and the retry
-/// budget.
+/// Client of the service. Clones are cheap, and share connections, caches, and the retry budget.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), inferstore::Error> {
@@ -41,8 +39,8 @@ pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 /// # }
 /// ```
 ///
-/// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned,
-/// joined and selected.
+/// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned, joined and
+/// selected. A method that returns a `Result` and has no section *Errors* fails like every call: see [`Error`].
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) core: Arc<Core>,
@@ -108,10 +106,6 @@ impl Client {
     }
 
     /// Returns one page of the models that match the query.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn models_page(&self, query: ModelListRequest) -> BoxFuture<'static, Result<Page<ModelSummary>>> {
         let core = Arc::clone(&self.core);
         Box::pin(async move {
@@ -137,10 +131,6 @@ impl Client {
     }
 
     /// Returns the number of stored files, and their total size.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn storage_statistics(&self) -> BoxFuture<'static, Result<StorageStatistics>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
@@ -148,10 +138,6 @@ impl Client {
     }
 
     /// Reads the price of storage.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn storage_price(&self) -> BoxFuture<'static, Result<StoragePrice>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_PRICE).send(|api| api.get_storage_price()).await }
@@ -162,20 +148,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Api`] if there is no such file, which is also the case after a delete whose response was
-    /// lost.
+    /// [`Error::Api`] if there is no such file, which is also the case after a delete with a lost response.
     pub fn delete_file(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
         let core = Arc::clone(&self.core);
         let download_url = download_url.into();
         async move { core.delete_file(&download_url, Deadline::never()).await }.boxed()
     }
 
-    /// Returns the balance, free credits, debt and earnings of the account that owns the API key, as exact
-    /// decimals.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
+    /// Returns the balance, free credits, debt and earnings of the API key's account, as exact decimals.
     pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
@@ -248,8 +228,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the path does not begin with a slash or leaves the base URL, and those
-    /// of every call.
+    /// [`Error::InvalidArgument`] if the path does not begin with a slash, or leaves the base URL.
     pub fn request(
         &self,
         method: Method,

@@ -22,7 +22,6 @@ use crate::transport::{Core, Deadline, Error, Events, FileError, FileErrorKind, 
 
 const MAX_REDIRECTS: u32 = 5;
 
-/// Limit of [`Download::bytes`], unless [`Limits::max_size`] sets another one: 256 MiB.
 const MAX_IN_MEMORY: u64 = 256 * 1024 * 1024;
 
 /// Extensions for types whose first extension in `mime_guess` is unusual.
@@ -237,7 +236,6 @@ impl Download {
         deadline.bound(Box::pin(work)).await
     }
 
-    /// Requests the content, with retries after transient failures.
     async fn request(&self, method: Method, deadline: Deadline) -> Result<Transfer> {
         let url = files::web_url(self.url.trim()).ok_or_else(|| {
             Error::InvalidArgument("the download is not a URL with http or https".to_owned())
@@ -254,7 +252,6 @@ impl Download {
         }
     }
 
-    /// Requests the content once, and follows redirects.
     async fn attempt(&self, method: &Method, url: &Url, number: u32) -> Result<Transfer, FileError> {
         let (core, host) = (&self.core, host(url));
         let attempt = Attempt { operation: "download", number };
@@ -287,7 +284,6 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default()
 }
 
-/// Sends a request without a body, and follows redirects as far as the filter accepts their URLs.
 pub(super) async fn follow(
     core: &Core,
     method: Method,
@@ -324,7 +320,6 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// Returns the next bytes, or `None` at the end of the content.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let idle_timeout = self.core.timeouts.transfer;
         let bytes = files::within(host(&self.url), idle_timeout, self.response.chunk()).await?;
@@ -347,7 +342,6 @@ impl Transfer {
         }
     }
 
-    /// Returns the name with the extension of the MIME type, else of the URL.
     fn file_name(&self, stem: &str) -> String {
         let is_harmful = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
         // A leading dot would hide the file or lead out of the folder.
@@ -410,7 +404,6 @@ fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     }
 }
 
-/// Moves the file to its destination. In a folder, an existing name gets a number.
 fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         check_destination(&path, overwrite)?;

@@ -90,10 +90,6 @@ impl Tasks {
     }
 
     /// Returns one page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn page(&self, limit: u32, offset: u64) -> BoxFuture<'static, Result<Page<TaskRecord>>> {
         let core = Arc::clone(&self.core);
         Box::pin(async move {
@@ -137,7 +133,6 @@ impl FileQuery {
 }
 
 impl Folder {
-    /// Returns the name if the folder can be listed.
     fn listable(&self) -> Result<FolderName> {
         if RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {
             return Err(Error::InvalidArgument(format!(
@@ -152,11 +147,9 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::File`](crate::Error::File) if the file cannot be read, is empty or larger than 100 MiB,
-    /// changes during the upload, or is rejected by object storage;
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
-    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the
-    /// service issues the target.
+    /// [`Error::File`] if the file cannot be read, is empty or larger than 100 MiB, changes during the upload, or is
+    /// rejected by object storage; [`Error::InvalidArgument`] for a folder without uploads;
+    /// [`Error::DeadlineReached`]; and those of every call, because the service issues the target.
     pub fn upload(&self, file: impl Into<File>) -> Upload {
         Upload::new(Arc::clone(&self.core), self.name.clone(), file.into())
     }

@@ -66,7 +66,6 @@ impl Create {
         Ok(Self { core, key, input: TaskInput(inputs), inputs_key, is_unmistakable, deadline })
     }
 
-    /// Asserts that the create carries this identifier of its run as the idempotency key.
     pub(super) fn assert_key(&self, run: &str) {
         debug_assert_eq!(self.key.as_str(), run, "a create carries the idempotency key of another run");
     }
@@ -178,14 +177,12 @@ impl Create {
         Err(found)
     }
 
-    /// Returns the task that a search has found, if there is exactly one.
     fn only_match<'a>(&self, found: &'a Found) -> Option<&'a TaskId> {
         let mut tasks =
             if self.is_unmistakable { found.all().collect() } else { Vec::from_iter(&found.matches) };
         tasks.pop().filter(|_| tasks.is_empty() && (self.is_unmistakable || found.is_complete()))
     }
 
-    /// Returns the backoff after a search of the history.
     pub(super) fn pause(&self, search: u32) -> Duration {
         self.core.retries.policy.initial_backoff.saturating_mul(search)
     }

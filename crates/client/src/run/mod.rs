@@ -108,13 +108,12 @@ pub struct RunOptions {
     pub require_serving: bool,
     /// Sends the inputs unchecked, without reading the declaration of the model. Default: `false`.
     pub skip_validation: bool,
-    /// Deletes the uploaded inputs when the task has ended, or if none is created. Deleting takes up to 10
-    /// seconds, also after the deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after
-    /// an error, an event of `tracing` does. A dropped run deletes its inputs only with
-    /// [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this option, because it does not wait for the
-    /// end; a [`PreparedRun`] lists its uploads, and deleting them is up to you. A service may allow only an
-    /// organization itself to delete its files: uploads of a member then stay, and are reported. Default:
-    /// `false`.
+    /// Deletes the uploaded inputs when the task has ended, or if none is created, within 10 seconds, also after the
+    /// deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after an error, an event of `tracing`
+    /// does. A dropped run deletes its inputs only with [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this
+    /// option, because it does not wait for the end; a [`PreparedRun`] lists its uploads, and deleting them is up to
+    /// you. A service may allow only an organization itself to delete its files: uploads of a member then stay, and
+    /// are reported. Default: `false`.
     pub delete_inputs_after: bool,
     /// Stores equal content once, also across processes: the name of an uploaded file has a hash of its
     /// content and of the API key, and a file that a `HEAD` request finds is not uploaded again. No run
@@ -182,8 +181,7 @@ impl<T> Run<T> {
         self
     }
 
-    /// Sets the policy for the task if the run is dropped before its end, or its deadline passes. Default:
-    /// [`Abandon::Leave`].
+    /// Sets the policy for the task of a run that is dropped, or whose deadline passes. Default: [`Abandon::Leave`].
     ///
     /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel
     /// can complete in time: a fifth of the deadline before it, at most 2 s.

@@ -60,24 +60,18 @@ impl Task {
         &self.id
     }
 
-    /// Returns the model, if known: of a task that a run of this client created, or that
-    /// [`of_model`](Self::of_model) named.
+    /// Returns the model, if this client created the task, or [`of_model`](Self::of_model) named the model.
     pub fn model(&self) -> Option<&ModelId> {
         self.model.as_ref()
     }
 
-    /// Sets the model, which the record of the task lacks: a wait then learns from the duration of the
-    /// model's tasks.
+    /// Sets the model, which the record of the task lacks: a wait then learns from durations of the model's tasks.
     #[must_use]
     pub fn of_model(self, model: impl Into<ModelId>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
     /// Returns the current record of the task.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn get(&self) -> BoxFuture<'static, Result<TaskDetail>> {
         let task = self.clone();
         async move { task.core.get_task(&task.id, Deadline::never()).await }.boxed()
@@ -103,7 +97,6 @@ impl Task {
         Ok(TaskPoll { status, outcome: has_ended.then(|| self.outcome_of(detail)) })
     }
 
-    /// Returns the outcome of a task that succeeded, or the error of one that did not.
     fn outcome_of(&self, task: TaskDetail) -> Result<Outcome> {
         match task.status {
             Some(TaskStatus::Failed) => {
@@ -139,16 +132,13 @@ impl Task {
         Wait { task: self.clone(), deadline: None, options: WaitOptions::default() }
     }
 
-    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be
-    /// interrupted.
-    ///
+    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be interrupted.
     /// Dropping the future leaves open whether the task is canceled; read the task to see.
     ///
     /// # Errors
     ///
-    /// [`Error::Api`](crate::Error::Api) if the task is no longer queued.
-    /// [`Error::Transport`](crate::Error::Transport) if the response was lost; read the task to see whether
-    /// it was canceled.
+    /// [`Error::Api`] if the task is no longer queued; [`Error::Transport`] if the response was lost: read the task
+    /// to see whether it was canceled.
     pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
@@ -156,10 +146,6 @@ impl Task {
 
     /// Returns the end of the log of the task: the standard error of its model, also while the model runs. The
     /// text is as the model wrote it: mask control characters before you print it to a terminal.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn logs(&self) -> BoxFuture<'static, Result<TaskLogs>> {
         let task = self.clone();
         Box::pin(async move {

@@ -13,7 +13,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
 
-/// Returns a receiver that drops every event.
 pub(crate) fn ignored<E>() -> Sink<E> {
     Arc::new(|_| ())
 }
@@ -41,7 +40,6 @@ pub enum Step<E, T> {
 }
 
 impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
-    /// Makes the stream of an operation, which gets a sink for its events.
     pub(crate) fn new(start: impl FnOnce(Sink<E>) -> BoxFuture<'static, Result<T>>) -> Self {
         let (sender, events) = unbounded_channel();
         // Nobody reads the events once the stream is dropped.
@@ -49,9 +47,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
         Self { operation: Some(start(sink)), result: None, events }
     }
 
-    /// Returns the next event, or `None` when the operation has ended.
-    ///
-    /// Dropping the future loses no event.
+    /// Returns the next event, or `None` when the operation has ended. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<E> {
         poll_fn(|context| self.poll_event(context)).await
     }
@@ -60,8 +56,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     ///
     /// # Errors
     ///
-    /// The error of the operation; [`Error::InvalidArgument`] if the stream has yielded its [`Step::End`]
-    /// already.
+    /// The error of the operation; [`Error::InvalidArgument`] if the stream has yielded its [`Step::End`] already.
     pub async fn finish(mut self) -> Result<T> {
         while self.next().await.is_some() {}
         self.result.unwrap_or_else(|| {
@@ -138,11 +133,7 @@ impl<T> Items<T> {
         self.0.next().await
     }
 
-    /// Returns all remaining items.
-    ///
-    /// # Errors
-    ///
-    /// The first error of the stream.
+    /// Returns all remaining items, or the first error of the stream.
     pub async fn try_collect(self) -> Result<Vec<T>> {
         self.0.try_collect().await
     }

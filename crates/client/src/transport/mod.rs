@@ -38,20 +38,17 @@ use crate::memory::{DeclaredInputs, Memory, name_hasher};
 use crate::transport::middleware::HttpStack;
 use crate::transport::retry::Retries;
 
-/// Response header by which a service announces support for idempotency keys, with their minimum retention in
-/// seconds.
+/// Response header of a service that supports idempotency keys, with their minimum retention in seconds.
 const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
 /// State of a client: its key, and the state shared by clients of the same service with other keys.
 pub(crate) struct Core {
     pub(crate) api: inferstore_api::Client,
     pub(crate) redactor: Redactor,
-    /// Hasher of stored names.
     pub(crate) name_hasher: SipHasher24,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// State shared by all clients of one builder.
 pub(crate) struct Shared {
     /// HTTP stack of object storage: never has the key, and follows no redirect.
     pub(crate) storage: HttpStack,
@@ -77,9 +74,7 @@ pub(crate) struct Announced {
 /// Idle timeouts; none of them limits a whole transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// Longest gap between two reads of a response.
     pub(crate) read: Duration,
-    /// Longest pause of an upload or a download.
     pub(crate) transfer: Duration,
 }
 
@@ -107,7 +102,6 @@ impl Shared {
         retry::http_date(&date)?.checked_add(at.elapsed())
     }
 
-    /// Returns the retention of idempotency keys, or `None` if the service has announced none.
     pub(crate) fn key_retention(&self) -> Option<Duration> {
         let seconds = self.announced.lock().key_retention.clone()?;
         seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
@@ -190,7 +184,6 @@ impl Core {
         Ok(version)
     }
 
-    /// Returns the cached declared inputs of a model, unless they have expired.
     pub(crate) fn cached_declaration(&self, id: &ModelId) -> Option<DeclaredInputs> {
         self.memory.declarations.get(id, DECLARATION_TTL)
     }

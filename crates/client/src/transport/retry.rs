@@ -44,7 +44,6 @@ pub struct Retry {
     pub budget: u32,
 }
 
-/// Serializes durations of settings as numbers of seconds.
 pub(crate) mod seconds {
     use std::time::Duration;
 
@@ -80,7 +79,6 @@ impl Retry {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// Returns the backoff before attempt `attempts + 1`.
     pub(crate) fn backoff(&self, attempts: u32) -> Duration {
         let doublings = attempts.saturating_sub(1).min(31);
         let longest = self.initial_backoff.saturating_mul(1 << doublings).min(self.max_backoff);
@@ -88,7 +86,6 @@ impl Retry {
     }
 }
 
-/// Returns true if a request may be retried after this error.
 pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     match (safety, error) {
         _ if error.is_certificate_refused() => false,
@@ -100,7 +97,6 @@ pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     }
 }
 
-/// Policy and budget that the calls of a client share.
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
@@ -122,12 +118,10 @@ impl Retries {
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
 
-    /// Takes one retry from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
         self.budget.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(RETRY_COST)).is_ok()
     }
 
-    /// Starts counting the attempts of one operation.
     pub(crate) fn start(&self, operation: &'static str, deadline: Deadline) -> Attempts<'_> {
         let started = Instant::now();
         Attempts { retries: self, operation, deadline, started, count: 1, is_budget_exhausted: false }
@@ -146,8 +140,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// Waits for the backoff before the next attempt. Returns false if there must be none: attempts, budget
-    /// or time are exhausted, or `Retry-After` is too long.
+    /// Waits for the backoff; false if attempts, budget or time are exhausted, or `Retry-After` is too long.
     pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
         let policy = &self.retries.policy;
         if self.count >= policy.max_attempts || retry_after > Some(policy.max_retry_after) {
@@ -186,7 +179,6 @@ pub(crate) fn http_date(header: &HeaderValue) -> Option<SystemTime> {
     httpdate::parse_http_date(header.to_str().ok()?).ok()
 }
 
-/// Parses `Retry-After`: seconds, or a date.
 pub(crate) fn parse_retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {

@@ -158,9 +158,7 @@ fn listed(violations: &[Violation]) -> String {
     }
 }
 
-/// One violation: an input, and the reason why it does not match.
-///
-/// `Display` is the message, which begins with the name of the input.
+/// One input, and the reason why it does not match. `Display` is the message, which begins with the input's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -169,8 +167,7 @@ pub struct Violation {
     pub field: String,
     /// Kind of the violation.
     pub kind: ViolationKind,
-    /// Message: one bounded line, without control characters and without the query of a URL, which may be a
-    /// signature.
+    /// Message: one bounded line, without control characters and the query of a URL, which may be a signature.
     pub message: String,
 }
 
