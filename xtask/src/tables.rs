@@ -150,7 +150,6 @@ fn parameter_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// The parameters of an operation, with those of its path.
 fn parameters<'a>(
     document: &'a Value,
     shared: &'a Value,

@@ -71,8 +71,7 @@ fn advisory(document: &Value) -> BTreeSet<String> {
     found
 }
 
-/// Returns how many of the fields are scalars. Advisory are fields of advisory types, and those of the pairs of type and
-/// field.
+/// Returns the number of scalar fields. `advisory_fields` are pairs of type and field.
 fn read_leniently(
     item: &mut ItemStruct,
     advisory: &BTreeSet<String>,

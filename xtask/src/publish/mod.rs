@@ -178,8 +178,7 @@ fn keep(root: &Path, version: &str, text: &str) -> Result<String> {
     }
 }
 
-/// Others must be able to read what was written: the 3.1 view as OpenAPI, the flows beside the
-/// document as they are published.
+/// Others must be able to read the 3.1 view as OpenAPI, and the flows beside the document as they are published.
 fn check_written(tools: &Tools<'_>, folder: &Path) -> Result<()> {
     let view = folder.join("inferstore-3.1.json");
     must("Python", tools.python("openapi-spec-validator")?.arg(&view))?;

@@ -54,7 +54,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns the target of a reference with its place, or the value itself with its own.
     fn followed(&self, value: &'a Value, pointer: Pointer) -> (&'a Value, Pointer) {
         match value["$ref"].as_str().and_then(|reference| Some((reference, target(self.root, reference)?))) {
             Some((reference, target)) => self.followed(target, Pointer::of_reference(reference)),

@@ -46,8 +46,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// Makes every extension an error, so that `unknown_keyword` can tell those of other tools from misspelt ones of
-/// ours.
+/// Makes every extension an error, so that `unknown_keyword` can tell foreign ones from misspelt ones of ours.
 fn without_extensions(schema: &mut Value) {
     if let Some(patterns) = schema.get_mut("patternProperties").and_then(Value::as_object_mut) {
         patterns.remove(EXTENSIONS);
@@ -166,8 +165,7 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the end of a message about a property of an object that stands a level too far out or in, if the unknown
-/// keyword looks like one.
+/// Returns the end of a message, if the unknown keyword looks like a property that stands a level too far out or in.
 fn misplaced_property(schema: &Value, pointer: &Pointer) -> Option<String> {
     let (name, parents) = pointer.keys().split_last()?;
     let value = &schema[name.as_str()];
