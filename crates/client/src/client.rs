@@ -195,36 +195,30 @@ impl Client {
     /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: exactly once,
     /// even if the program is killed at any point.
     ///
-    /// On a service with idempotency keys, this is an idempotent create with the key of the run: within the
-    /// retention that the service announces (at least 24 hours), any number of processes may send it
-    /// concurrently.
+    /// On a service with idempotency keys, this is an idempotent create with the key of the run, which any number of
+    /// processes may send concurrently within the retention that the service announces (at least 24 hours).
     ///
-    /// On another service, and for a run older than the retention, the client searches the history first. The
-    /// create of a run from a journal may have been sent just before a crash, so a new task is created only
-    /// when [`crate::Settings::create_settle_time`] has passed since the run was deserialized; until then, the
-    /// client keeps searching. Read all runs of a journal at its start, so that this time passes for all of
-    /// them at once. A search reads at most 12 pages of the history and the inputs of at most 300 tasks; in a
-    /// busier history it ends with [`Error::OutcomeUnknown`]. Continue a journal within the retention of ended
-    /// tasks (`--task-retention`): a deleted task is not found, and the run is created and billed again.
-    /// Without idempotency keys, only one process at a time may work on a journal.
-    ///
-    /// Dropping the future may leave a task; call it again to find it.
+    /// On another service, and for a run older than the retention, the client searches the history first. The create
+    /// of a run from a journal may have been sent just before a crash, so a new task is created only when
+    /// [`crate::Settings::create_settle_time`] has passed since the run was deserialized; until then, the client
+    /// keeps searching. Read all runs of a journal at its start, so that this time passes for all of them at once. A
+    /// search reads at most 12 pages of the history and the inputs of at most 300 tasks; in a busier history it ends
+    /// with [`Error::OutcomeUnknown`]. Continue a journal within the retention of ended tasks (`--task-retention`): a
+    /// deleted task is not found, and the run is created and billed again. Without idempotency keys, only one process
+    /// at a time may work on a journal.
     ///
     /// # Errors
     ///
-    /// Errors of a create, and errors of reading the history, whose
-    /// [`operation`](crate::CallContext::operation) is `listTasks`; the latter say nothing about an earlier
-    /// create. [`Error::OutcomeUnknown`] if the history was incomplete, or a clock of the service may be wrong
-    /// by more than a minute.
+    /// Errors of a create, and errors of reading the history, whose [`operation`](crate::CallContext::operation) is
+    /// `listTasks`; the latter say nothing about an earlier create. [`Error::OutcomeUnknown`] if the history was
+    /// incomplete, or a clock of the service may be wrong by more than a minute.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> Adopt {
         Adopt::new(Arc::clone(&self.core), prepared)
     }
 
-    /// Sends any other request to a path below the base URL, with an optional JSON body. Returns the raw
-    /// response with its envelope.
-    ///
-    /// A `GET` is retried like every read, except after a success without JSON, which is the page of another
-    /// path. Other requests are sent once, because their effect is unknown.
+    /// Sends any other request to a path below the base URL, with an optional JSON body. Returns the raw response
+    /// with its envelope. A `GET` is retried like every read, except after a success without JSON, which is the page
+    /// of another path. Other requests are sent once, because their effect is unknown.
     ///
     /// # Errors
     ///

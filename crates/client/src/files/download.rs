@@ -40,8 +40,7 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 /// # }
 /// ```
 ///
-/// The API key is not sent. A request with a transient failure is retried; a connection lost within the content
-/// ends the download.
+/// The API key is not sent. Transient failures are retried; a connection lost within the content ends the download.
 #[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
 pub struct Download {

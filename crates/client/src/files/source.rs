@@ -38,9 +38,8 @@ pub(super) const CHUNK: usize = 64 * 1024;
 ///     .file("mask_img", File::bytes("mask.png", vec![0_u8; 16]).with_mime("image/png"));
 /// ```
 ///
-/// A file is read when it is used. An empty file, or one larger than 104,857,600 bytes (100 MiB), is then
-/// rejected before a request is sent. A clone is the same file; a reader is read once for all clones, and equal
-/// only to them.
+/// A file is read on use. An empty file, or one larger than 104,857,600 bytes (100 MiB), is then rejected before a
+/// request is sent. A clone is the same file; a reader is read once for all clones, and equal only to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     source: Source,
@@ -178,7 +177,6 @@ impl fmt::Debug for Source {
     }
 }
 
-/// File that was read once, with the properties needed before the upload.
 #[derive(Clone)]
 pub(crate) struct Prepared {
     pub(crate) label: String,

@@ -101,10 +101,8 @@ impl Inputs {
         Self::default()
     }
 
-    /// Sets a parameter to a value: a number, a text, a URL, or any serializable value.
-    ///
-    /// A value that cannot be written as JSON is reported when the inputs are used. NaN and infinity become
-    /// `null`, which counts as absent.
+    /// Sets a parameter to a value: a number, a text, a URL, or any serializable value. A value that cannot be
+    /// written as JSON is reported when the inputs are used. NaN and infinity become `null`, which counts as absent.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let name = name.into();

@@ -35,8 +35,7 @@ impl Keys {
     /// # }
     /// ```
     ///
-    /// It is sent once. If the response is lost, find the key by its name in [`list`](Self::list), revoke it, and
-    /// make another one.
+    /// Sent once: after a lost response, revoke the key that [`list`](Self::list) has by its name, and make another.
     ///
     /// # Errors
     ///

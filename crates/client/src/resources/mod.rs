@@ -41,8 +41,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Stream over all records of a list. Reads the next page when the records of the last one are used up, and
-/// ends with its first error.
+/// Stream over all records of a list, which reads a page when the last one is used up, and ends with its first error.
 pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
@@ -82,8 +81,6 @@ impl Tasks {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// The stream ends with its first error.
     pub fn list(&self) -> Listing<TaskRecord> {
         let tasks = self.clone();
         Listing::new(0, move |offset| tasks.page(MAX_LIST_TASKS_LIMIT, offset))
@@ -167,8 +164,6 @@ impl Folder {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// The stream ends with its first error.
     pub fn list(&self, query: FileQuery) -> Listing<StorageFile> {
         let folder = self.clone();
         let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);

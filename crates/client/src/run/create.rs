@@ -30,7 +30,6 @@ use crate::transport::{
 /// Maximum number of searches of the history for one create: the service may still be working on it.
 const MAX_SEARCHES: u32 = 3;
 
-/// Create request, with the data that identifies its task.
 pub(crate) struct Create {
     pub(super) core: Arc<Core>,
     key: IdempotencyKey,
@@ -137,9 +136,8 @@ impl Create {
         Ok(Created { task, is_adopted: false })
     }
 
-    /// Searches for the task of a lost create. Adopts exactly one match; a match that may belong to another
-    /// create of this client with the same inputs does not count. `None`: the service supports idempotency
-    /// keys, so the create can be retried.
+    /// Searches for the task of a lost create, and adopts exactly one match that cannot belong to another create of
+    /// this client. `None`: the service supports idempotency keys, so the create can be retried.
     async fn reconcile(
         &self,
         since: impl Fn(SystemTime) -> Option<SystemTime> + Copy + Send,

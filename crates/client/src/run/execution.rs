@@ -262,8 +262,7 @@ impl Execution {
         tokio::task::yield_now().await;
         let created = Box::pin(create.send(&|| !dropped.is_cancelled())).await;
         if let Err(error) = &created {
-            // A rejected create may mean that the cached declaration is outdated; a rejection because of the
-            // account does not.
+            // A rejection may mean that the cached declaration is outdated, unless its reason is the account.
             if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
                 self.core.memory.declarations.forget(&self.model);
             }

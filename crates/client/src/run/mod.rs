@@ -53,9 +53,8 @@ pub enum RunEvent {
 /// Events of a run or a wait; [`finish`](Events::finish) returns the outcome.
 pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 
-/// A run of a model: set options, then await it for its [`Outcome`], or use one of
-/// [`events`](Self::events), [`start`](Self::start), [`check`](Self::check), [`prepare`](Self::prepare).
-/// Nothing is sent before that.
+/// A run of a model: set options, then await it for its [`Outcome`], or call [`events`](Self::events),
+/// [`start`](Self::start), [`check`](Self::check) or [`prepare`](Self::prepare). Nothing is sent before that.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
@@ -183,12 +182,10 @@ impl<T> Run<T> {
 
     /// Sets the policy for the task of a run that is dropped, or whose deadline passes. Default: [`Abandon::Leave`].
     ///
-    /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel
-    /// can complete in time: a fifth of the deadline before it, at most 2 s.
-    ///
-    /// The run is then in a Tokio task of its own, which outlives it: if the run is dropped during a create,
-    /// the create completes, and its task is canceled. A task that was [adopted](Outcome::is_adopted) without
-    /// proof that it belongs to this run is never canceled.
+    /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel can
+    /// complete in time: a fifth of the deadline before it, at most 2 s. The run is then in a Tokio task of its own,
+    /// which outlives it: if the run is dropped during a create, the create completes, and its task is canceled. A
+    /// task that was [adopted](Outcome::is_adopted) without proof that it belongs to this run is never canceled.
     pub fn on_abandon(mut self, what: Abandon) -> Self {
         self.settings.on_abandon = what;
         self
@@ -210,9 +207,8 @@ impl<T> Run<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the run up to the create; [`Error::InvalidArgument`] with
-    /// [`delete_inputs_after`](RunOptions::delete_inputs_after). Dropping the future during the create may
-    /// leave a task.
+    /// Errors of the run up to the create; [`Error::InvalidArgument`] with [`RunOptions::delete_inputs_after`].
+    /// Dropping the future during the create may leave a task.
     pub fn start(self) -> BoxFuture<'static, Result<Task>> {
         self.perform(ignored(), |run| run.start().boxed())
     }
@@ -227,9 +223,8 @@ impl<T> Run<T> {
         self.perform(ignored(), |run| run.check().boxed())
     }
 
-    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a
-    /// crash: see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after
-    /// the deadline.
+    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a crash:
+    /// see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after the deadline.
     ///
     /// # Errors
     ///

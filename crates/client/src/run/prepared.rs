@@ -1,5 +1,4 @@
-//! Prepared runs: a create that is written to a journal before it is sent, and becomes exactly one task
-//! across a crash.
+//! Prepared runs: creates that are in a journal before they are sent, and become exactly one task across a crash.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

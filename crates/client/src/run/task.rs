@@ -30,8 +30,7 @@ const CANCEL_BACKOFF: Duration = Duration::from_millis(200);
 /// Longest `Retry-After` that a wait follows.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Handle of one task, by its identifier. Making the handle sends nothing, so a task can be stored by its
-/// identifier and picked up by another process.
+/// Handle of one task, by its identifier, by which another process can pick it up. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Task {
     core: Arc<Core>,
@@ -126,19 +125,17 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// From the future: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
-    /// [`Error::DeadlineReached`] when it did not end in time.
+    /// From the future: [`Error::TaskFailed`], [`Error::TaskCanceled`], or [`Error::DeadlineReached`].
     pub fn wait(&self) -> Wait {
         Wait { task: self.clone(), deadline: None, options: WaitOptions::default() }
     }
 
-    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be interrupted.
-    /// Dropping the future leaves open whether the task is canceled; read the task to see.
+    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be interrupted. A
+    /// dropped future or a lost response leaves open whether the task is canceled; read the task to see.
     ///
     /// # Errors
     ///
-    /// [`Error::Api`] if the task is no longer queued; [`Error::Transport`] if the response was lost: read the task
-    /// to see whether it was canceled.
+    /// [`Error::Api`] if the task is no longer queued; [`Error::Transport`] if the response was lost.
     pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
@@ -164,11 +161,10 @@ pub(crate) struct WaitOptions {
 
 /// Wait for a task: await it for the outcome, or read its [`events`](Self::events).
 ///
-/// The wait ends with the task, at its deadline, or when the service permanently refuses to return the task
-/// (401, 404 and other 4xx except 408 and 429), or returns more bytes than
-/// [`max_response_size`](crate::Settings::max_response_size). Transient failures do not end the wait: 5xx,
-/// 429, HTML pages and redirects of a gateway, dropped connections. Dropping the wait does not affect the
-/// task.
+/// The wait ends with the task, at its deadline, or when the service permanently refuses to return the task (401, 404
+/// and other 4xx except 408 and 429), or returns more bytes than
+/// [`max_response_size`](crate::Settings::max_response_size). Transient failures do not end the wait: 5xx, 429, HTML
+/// pages and redirects of a gateway, dropped connections. Dropping the wait does not affect the task.
 #[derive(Clone, Debug)]
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {

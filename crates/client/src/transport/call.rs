@@ -69,8 +69,7 @@ impl<'a> Call<'a> {
         Self { task: Some(task.clone()), ..self }
     }
 
-    /// Retries the call like a read if the service supports idempotency keys: the call carries one. Sends
-    /// nothing more once the caller has stopped waiting.
+    /// Retries the call like a read if the service supports idempotency keys, until the caller stops waiting.
     pub(crate) fn with_idempotency_key(self, is_wanted: &'a IsWanted<'a>) -> Self {
         Self { has_idempotency_key: true, is_wanted, ..self }
     }

@@ -18,9 +18,8 @@ pub(crate) fn ignored<E>() -> Sink<E> {
 }
 
 /// Operation as a stream of its events. Read the events with [`next`](Self::next), then take the result with
-/// [`finish`](Self::finish), which skips unread events; or await the operation for the result alone. As a
-/// [`Stream`], it yields [`Step`]s, and the last one is the result. The operation makes progress only while
-/// it is polled.
+/// [`finish`](Self::finish), which skips unread events; or await the operation for the result alone. As a [`Stream`],
+/// it yields [`Step`]s, of which the last is the result. The operation makes progress only while it is polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
     /// `None` once the operation has ended.

@@ -1,5 +1,4 @@
-//! Transport: retries, deadlines, middleware, errors, redaction of foreign text, the shared state of all
-//! handles of a client, and operations that runs, waits and handles have in common.
+//! Transport: retries, deadlines, middleware, errors, redaction, state of a client, operations that handles share.
 
 pub(crate) mod call;
 pub(crate) mod deadline;

@@ -220,8 +220,7 @@ fn name_ends(lower: &str) -> impl Iterator<Item = usize> {
     lower.char_indices().filter_map(move |(at, _)| Some(at + name_at(at)?.len()))
 }
 
-/// Returns the start of a name's value, without quotes: after `=`, or after quotes (escaped in nested JSON)
-/// and a colon.
+/// Returns the start of a name's value, without quotes: after `=`, or after quotes (also escaped) and a colon.
 fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;

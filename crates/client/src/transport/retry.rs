@@ -34,8 +34,7 @@ pub struct Retry {
     /// Upper limit of the doubling. Default: 10 s.
     #[serde(with = "seconds")]
     pub max_backoff: Duration,
-    /// Longest `Retry-After` that a call waits for. A longer one ends the call at once, and is in the error.
-    /// Default: 60 s.
+    /// Longest `Retry-After` that a call waits for; a longer one is in the error that ends the call. Default: 60 s.
     #[serde(with = "seconds")]
     pub max_retry_after: Duration,
     /// Retry budget: maximum number of retries of a client without a success in between; each success earns
@@ -167,8 +166,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Returns the `Retry-After` of a response. A date is compared with the `Date` of the same response, so that
-/// the clock of this machine does not matter.
+/// Returns the `Retry-After` of a response; a date counts from its `Date`, whatever the clock of this machine.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let now = headers.get(DATE).and_then(http_date).unwrap_or_else(SystemTime::now);

@@ -116,9 +116,8 @@ fn printable_name(file: &str) -> String {
     if file.is_empty() { "the file".to_owned() } else { file }
 }
 
-/// Inputs that do not match the model. Nothing was sent: no file was uploaded, no task was created.
-///
-/// `Display` is one line; [`violations`](Self::violations) has each violation.
+/// Inputs that do not match the model. Nothing was sent. `Display` is one line; [`violations`](Self::violations) has
+/// each.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(violations))]
 #[non_exhaustive]
