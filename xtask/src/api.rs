@@ -156,7 +156,6 @@ pub(crate) fn rustdoc() -> ExitCode {
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
 }
 
-/// Differences between two texts of an API. A changed item is removed and added.
 struct Changes<'a> {
     removed: Vec<&'a str>,
     added: Vec<&'a str>,

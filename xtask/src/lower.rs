@@ -262,8 +262,8 @@ fn stand_in_format(schema: &Map<String, Value>) -> Option<&'static str> {
     STAND_INS.iter().map(|stand_in| stand_in.format).find(|known| *known == format)
 }
 
-/// A named schema becomes a type of that name; one that is only a stand-in needs none, so whatever
-/// refers to it gets a copy.
+/// A named schema becomes a type of that name; one that is only a stand-in needs none, so what refers to it gets a
+/// copy.
 fn inline_stand_ins(document: &mut Value) {
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
     let stand_ins: Vec<(String, Value)> = schemas

@@ -1,5 +1,4 @@
-//! Constants for the parts of the document beside its types: the operations, the largest accepted numbers,
-//! and the names that cannot stand in a path.
+//! Constants beside the types: the operations, the largest accepted numbers, and the names that cannot stand in a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

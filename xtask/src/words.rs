@@ -6,7 +6,6 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
-/// The keyword of an open vocabulary.
 pub(crate) const OPEN: &str = "x-extensible-enum";
 
 pub(crate) const TERMINAL: &str = "x-terminal";
@@ -120,8 +119,8 @@ impl Words {
     }
 }
 
-/// Splits the description of a vocabulary into its text and the meaning of each word. A meaning is an
-/// item of a Markdown list: ``- `word`: meaning``.
+/// Splits the description of a vocabulary into its text and the meanings of its words: items such as ``- `word`:
+/// meaning``.
 fn meanings(description: &str) -> (String, Vec<(&str, &str)>) {
     let mut text = Vec::new();
     let mut meanings = Vec::new();

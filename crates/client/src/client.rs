@@ -250,7 +250,6 @@ impl Client {
     }
 }
 
-/// Wraps the raw text of a response in an envelope.
 async fn around_text(
     sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
 ) -> Result<ResponseValue<Envelope<String>>, RawError> {

@@ -21,7 +21,6 @@ const MAX_DURATIONS: usize = 20;
 /// Minimum time for which a task in the history may belong to a create of unknown outcome.
 const MIN_DOUBT: Duration = Duration::from_secs(60);
 
-/// Memory shared by clients of one service with different keys.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) declarations: Cache<ModelId, DeclaredInputs, 1_000>,

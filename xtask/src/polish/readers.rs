@@ -53,8 +53,7 @@ fn is_scalar_schema(schema: &Value) -> bool {
     is_scalar && !has_stand_in && !is_vocabulary
 }
 
-/// The names of the types that only help, wherever they stand: a component has its own, a schema within
-/// another has a title.
+/// The names of the types that only help: a component has its own, a schema within another has a title.
 fn advisory(document: &Value) -> BTreeSet<String> {
     fn collect(name: &str, value: &Value, found: &mut BTreeSet<String>) {
         if value["x-advisory"] == true {

@@ -1,5 +1,4 @@
-//! Validation of the schemas of responses: they can grow, every optional property may be null, and
-//! none of them limits what the service may send.
+//! Validation of schemas of responses: they can grow, optional properties may be null, and nothing limits the service.
 
 use std::collections::BTreeSet;
 

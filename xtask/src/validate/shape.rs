@@ -1,5 +1,4 @@
-//! The shape of the document: OpenAPI's own JSON Schema, changed by a patch, and what its errors mean to an
-//! author of the document.
+//! The shape of the document: OpenAPI's own JSON Schema with a patch, and the meaning of its errors to an author.
 
 use std::collections::BTreeMap;
 

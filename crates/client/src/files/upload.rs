@@ -178,7 +178,6 @@ fn content_length(response: &Response) -> Option<u64> {
     response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Receives the future URL of a file.
 type OnTarget<'a> = &'a (dyn Fn(&str) + Sync);
 
 struct Transfer<'a> {

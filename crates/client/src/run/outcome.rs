@@ -178,7 +178,6 @@ impl SaveAll {
 
 awaited!(SaveAll => Vec<PathBuf>, |save| async move { save.run().await }.boxed());
 
-/// Returns the time from the creation of a task to its last change of status.
 pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
     let created = created?.to_system_time()?;
     ended?.to_system_time()?.duration_since(created).ok()

@@ -64,7 +64,6 @@ impl<'a> Call<'a> {
         Self { deadline, ..self }
     }
 
-    /// Names the task in errors.
     pub(crate) fn about(self, task: &TaskId) -> Self {
         Self { task: Some(task.clone()), ..self }
     }

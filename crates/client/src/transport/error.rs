@@ -249,7 +249,6 @@ impl TaskFailure {
         }
     }
 
-    /// Returns the message, and the detail unless it only repeats the message.
     fn reason(&self) -> String {
         let message = self.message.as_deref().unwrap_or_default();
         let repeats = |value: &Value| value.as_str() == Some(message);

@@ -78,7 +78,6 @@ pub(crate) struct Timeouts {
 }
 
 impl Core {
-    /// Returns the core of a client with another key. Both keys are redacted.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
         let name_hasher = name_hasher(key.expose());

@@ -152,7 +152,6 @@ impl CallContext {
         self.source.as_deref().is_some_and(|source| is_too_large(source))
     }
 
-    /// Returns true if the service permanently rejected the call: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self.status, Some(400..=407 | 409..=428 | 430..=499))
     }
