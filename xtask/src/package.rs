@@ -1,7 +1,6 @@
 //! `cargo xtask package`: what cargo does not check of the published crates. Their packages hold a README whose links
-//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than the crate
-//! declares; the default features change nothing for other crates of a program; and the crates build with the lower
-//! bounds of their dependencies.
+//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than its crate; the
+//! default features change nothing for other crates of a program; and the lower bounds of dependencies build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

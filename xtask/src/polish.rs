@@ -1,6 +1,5 @@
-//! Post-processing of progenitor's output. Adds what people and programs rely on: a description on every item,
-//! lenient readers, the enumerations, the pairing of the model kinds, short paths. Removes a constructor that panics,
-//! and a prelude.
+//! Post-processing of progenitor's output. Adds what people and programs rely on: a description on every item, lenient
+//! readers, enumerations, the pairing of model kinds, short paths. Removes a constructor that panics, and a prelude.
 
 mod docs;
 mod kinds;

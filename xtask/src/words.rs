@@ -119,8 +119,7 @@ impl Words {
     }
 }
 
-/// Splits the description of a vocabulary into its text and the meanings of its words: items such as ``- `word`:
-/// meaning``.
+/// Splits the description of a vocabulary into its text and the meanings of words: items such as ``- `word`: meaning``.
 fn meanings(description: &str) -> (String, Vec<(&str, &str)>) {
     let mut text = Vec::new();
     let mut meanings = Vec::new();

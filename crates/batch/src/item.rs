@@ -118,8 +118,7 @@ impl Batch {
     }
 }
 
-/// Item of a batch. Its methods record each step between the calls of the client; [`start`](Self::start)
-/// records the first ones itself.
+/// Item of a batch. Its methods record each step between calls of the client; [`start`](Self::start) records its own.
 #[derive(Clone, Debug)]
 pub struct Item {
     batch: Batch,
@@ -136,9 +135,9 @@ impl Item {
         self.batch.journal.lock().step(&self.key)
     }
 
-    /// Returns the task of the item: the one in the journal, or a new task for the run that `prepare`
-    /// returns. A prepared run in the journal is used again. While a limit of the account applies, the call
-    /// retries as [`within_limits`] does.
+    /// Returns the task of the item: the one in the journal, or a new one for the prepared run in the journal, else for
+    /// the run that `prepare` returns. While a limit of the account applies, the call retries as [`within_limits`]
+    /// does.
     ///
     /// # Errors
     ///
@@ -296,9 +295,8 @@ impl Item {
         self.end(Step::Failed(why.into()))
     }
 
-    /// Deletes the inputs of an item that has ended, also at an earlier start, if the batch deletes inputs.
-    /// Returns the URLs that could not be deleted; the next start retries, except for files that the service
-    /// does not know.
+    /// Deletes the inputs of an item that has ended, also at an earlier start, if the batch deletes inputs. Returns the
+    /// URLs that could not be deleted; the next start retries, except for files that the service does not know.
     pub async fn delete_inputs(&self) -> Vec<(String, inferstore::Error)> {
         // The next start deletes what a journal that cannot be read names.
         let Ok(Some(Step::Deleting { uploaded, then })) = self.recorded() else { return Vec::new() };

@@ -1,7 +1,6 @@
 //! Programs without async: every operation of this crate has one blocking form.
 //!
-//! [`blocking`](Blocking::blocking) waits for a future, and [`blocking_iter`](BlockingIter::blocking_iter)
-//! reads a stream:
+//! [`blocking`](Blocking::blocking) waits for a future, [`blocking_iter`](BlockingIter::blocking_iter) reads a stream:
 //!
 //! ```no_run
 //! # fn example() -> Result<(), inferstore::Error> {

@@ -124,8 +124,7 @@ impl Client {
         Tasks { core: Arc::clone(&self.core) }
     }
 
-    /// Returns the handle of a folder: one for uploads ([`UploadFolder`](crate::types::UploadFolder)), or any
-    /// other that the service lists.
+    /// Returns the handle of a folder: an [`UploadFolder`](crate::types::UploadFolder), or another that is listed.
     pub fn folder(&self, name: impl Into<String>) -> Folder {
         Folder { core: Arc::clone(&self.core), name: name.into() }
     }

@@ -1,5 +1,4 @@
-//! Gives every field whose type could refuse a harmless deviation a reader that does not, and writes
-//! numbers that travel as strings.
+//! Gives every field that could refuse a harmless deviation a lenient reader; writes numbers that travel as strings.
 
 use std::collections::BTreeSet;
 

@@ -59,8 +59,7 @@ pub struct Limits {
     /// Maximum size in bytes; the download fails as soon as the content is known to be larger. Default: none,
     /// except for [`Download::bytes`].
     pub max_size: Option<u64>,
-    /// Replaces an existing regular file, never anything else. Default: `false`; in a folder, an existing
-    /// name then gets a number.
+    /// Replaces an existing file, if regular. Default: `false`; in a folder, an existing name then gets a number.
     pub overwrite: bool,
 }
 

@@ -193,9 +193,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Gives the file an unguessable name: the URL of an input is its only access control, and the service
-    /// does not define the effect of a name that exists. If stored content is reused, equal content has the same
-    /// name in every process with this API key.
+    /// Gives the file an unguessable name: the URL of an input is its only access control, and the service does not
+    /// define the effect of a name that exists. Reused content has the same name in every process with this API key.
     pub(crate) fn with_stored_name(self, is_reused: bool) -> Self {
         let name_hash = self.name_hash.filter(|_| is_reused);
         let prefix = name_hash.map_or_else(random_hex, |hash| format!("{hash:032x}"));

@@ -1,6 +1,5 @@
 //! Local validation, without I/O: checks inputs against the declared parameters of a model, and writes each value in
-//! the JSON type that the model takes. Only what the declaration makes certain is refused; everything else is sent,
-//! and the service decides.
+//! the JSON type that the model takes. Refuses only what the declaration makes certain; the service decides the rest.
 
 use std::collections::BTreeMap;
 

@@ -39,8 +39,7 @@ impl Model {
         Run::new(Arc::clone(&self.core), self.id.clone(), Ok(inputs.into()), Ok)
     }
 
-    /// Runs a model of a known kind: typed inputs, typed outputs. A file input takes a path, a URL or a
-    /// [`File`](crate::File).
+    /// Runs a model of a known kind, with typed inputs and outputs. A file is a path, a URL or a [`File`](crate::File).
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {

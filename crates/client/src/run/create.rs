@@ -43,8 +43,7 @@ pub(crate) struct Create {
 #[derive(Clone, Debug)]
 pub(crate) struct Created {
     pub(crate) task: TaskId,
-    /// True if the task was found in the history: only an upload among its inputs then proves that it belongs
-    /// to this run, which may cancel it.
+    /// True if the task was found in the history: only an upload among its inputs proves that this run may cancel it.
     pub(crate) is_adopted: bool,
 }
 
@@ -99,8 +98,7 @@ impl Create {
         };
         let mut found = Found::default();
         if self.core.key_retention().is_none() {
-            // Time of the create by the clock of the service, which the response shows. A suspended machine
-            // counts less elapsed time.
+            // Time of the create by the clock of the service. A suspended machine counts less elapsed time.
             let since = |now: SystemTime| {
                 let counted = now.checked_sub(sent_at.elapsed())?;
                 Some(service_time.map_or(counted, |shown| shown.min(counted)))

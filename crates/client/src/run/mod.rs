@@ -111,8 +111,8 @@ pub struct RunOptions {
     /// deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after an error, an event of `tracing`
     /// does. A dropped run deletes its inputs only with [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this
     /// option, because it does not wait for the end; a [`PreparedRun`] lists its uploads, and deleting them is up to
-    /// you. A service may allow only an organization itself to delete its files: uploads of a member then stay, and
-    /// are reported. Default: `false`.
+    /// you. A service may allow only an organization itself to delete its files: uploads of a member then stay, and are
+    /// reported. Default: `false`.
     pub delete_inputs_after: bool,
     /// Stores equal content once, also across processes: the name of an uploaded file has a hash of its
     /// content and of the API key, and a file that a `HEAD` request finds is not uploaded again. No run
@@ -170,8 +170,7 @@ impl<T> Run<T> {
         self
     }
 
-    /// Fails before the create if a run costs more, or if the service states no price: `"0.10"`, or a
-    /// [`Decimal`]. Default: no limit.
+    /// Fails before the create if a run costs more, or has no price: `"0.10"`, or a [`Decimal`]. Default: no limit.
     pub fn max_cost<Cost: TryInto<Decimal>>(mut self, max_cost: Cost) -> Self {
         match max_cost.try_into() {
             Ok(max_cost) => self.settings.max_cost = Some(max_cost),

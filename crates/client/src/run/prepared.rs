@@ -25,8 +25,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Part of the idempotency key retention that is not relied on: clocks of the service may differ.
 const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// Run whose inputs are checked and uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates
-/// its task.
+/// Run whose inputs are uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates its task.
 ///
 /// Serialize a prepared run to a journal before its task is created. After a crash, deserialize it and call
 /// `adopt_or_start` again, which finds the task that the run may have become, or creates it.
@@ -41,12 +40,11 @@ const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 /// # }
 /// ```
 ///
-/// On a service with idempotency keys, any number of processes may start the same run concurrently, and it becomes
-/// one task. On another service, `adopt_or_start` searches the history. Then only one process at a time may work on a
-/// journal (lock the file, and let a rolling deployment end the old process first). Prepared runs with the same
-/// inputs are distinguished by their uploaded files. Runs without files are not, but each still becomes one task,
-/// because a known task is never adopted again. Pass the tasks of a journal to [`Tasks::claim`](crate::Tasks::claim)
-/// before the first `adopt_or_start`.
+/// On a service with idempotency keys, any number of processes may start the same run concurrently: it becomes one
+/// task. On another service, `adopt_or_start` searches the history, and only one process at a time may work on a
+/// journal (lock the file, and let a rolling deployment end the old process first). Prepared runs with the same inputs
+/// are told apart by uploaded files. Runs without files are not, but each still becomes one task, because a known task
+/// is never adopted again: pass the tasks of a journal to [`Tasks::claim`](crate::Tasks::claim) first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedRun {

@@ -116,8 +116,7 @@ fn printable_name(file: &str) -> String {
     if file.is_empty() { "the file".to_owned() } else { file }
 }
 
-/// Inputs that do not match the model. Nothing was sent. `Display` is one line; [`violations`](Self::violations) has
-/// each.
+/// Inputs that do not match the model. Nothing was sent. `Display` is one line; [`violations`](Self::violations) lists.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(violations))]
 #[non_exhaustive]
