@@ -150,8 +150,7 @@ fn close_responses(types: &mut [Item], sent: &BTreeSet<String>) {
     }
 }
 
-/// Adds a constructor to each type that `is_constructed` selects and that has required fields, and so no `Default`. The
-/// constructor takes the required fields alone: a later version may add optional ones.
+/// Adds constructors to types without `Default`, of the required fields alone: a later version may add optional ones.
 fn add_constructors(types: &mut Vec<Item>, is_constructed: impl Fn(&str) -> bool) {
     let mut constructors = Vec::new();
     for item in types.iter() {

@@ -135,9 +135,8 @@ impl Item {
         self.batch.journal.lock().step(&self.key)
     }
 
-    /// Returns the task of the item: the one in the journal, or a new one for the prepared run in the journal, else for
-    /// the run that `prepare` returns. While a limit of the account applies, the call retries as [`within_limits`]
-    /// does.
+    /// Returns the task in the journal, or a new one for the prepared run in the journal, else for the run that
+    /// `prepare` returns. While a limit of the account applies, the call retries as [`within_limits`] does.
     ///
     /// # Errors
     ///

@@ -119,8 +119,7 @@ pub(super) fn outline(kind: &Type) -> (String, Option<&Type>) {
     (last.ident.to_string(), argument)
 }
 
-/// Replaces any other reader. An optional field may be absent too, unless progenitor
-/// gave it a reader because it must be there, or a default of its own.
+/// Replaces any other reader. An optional field may be absent too, unless progenitor requires or defaults it.
 fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> {
     let mut options = serde_options::take(&mut field.attrs)?;
     let is = |option: &Meta, name: &str| option.path().is_ident(name);

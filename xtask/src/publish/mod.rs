@@ -1,5 +1,4 @@
-//! `cargo xtask publish`: a folder that can be put on any static web server, or handed over as it is.
-//! It depends on the repository alone: the same document makes the same bytes.
+//! `cargo xtask publish`: a folder for any static web server, or to hand over; the same document makes the same bytes.
 
 mod changelog;
 mod collections;
@@ -146,7 +145,6 @@ impl Job {
     }
 }
 
-/// The version must be high enough for what changed. Before the first version there is nothing to compare with.
 fn check_version(root: &Path) -> Result<String> {
     if published(root)?.is_empty() {
         return Ok("no version was published before\n".to_owned());

@@ -140,11 +140,7 @@ impl Download {
 
     /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. An
     /// existing name gets a number, unless [`overwrite`](Limits::overwrite) is set. Characters that could
-    /// lead out of the folder become `_`. A missing folder is created.
-    ///
-    /// # Errors
-    ///
-    /// As [`to_file`](Self::to_file).
+    /// lead out of the folder become `_`. A missing folder is created. Fails as [`to_file`](Self::to_file) does.
     pub fn to_dir(self, folder: impl Into<PathBuf>, stem: impl Into<String>) -> DownloadEvents {
         self.saved(folder.into(), Some(stem.into()))
     }
@@ -154,11 +150,8 @@ impl Download {
         Events::new(|events| self.save(path, stem, events).boxed())
     }
 
-    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Limits::max_size) sets another limit.
-    ///
-    /// # Errors
-    ///
-    /// As [`to_file`](Self::to_file).
+    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Limits::max_size) sets another limit. Fails as
+    /// [`to_file`](Self::to_file) does.
     pub fn bytes(self) -> BoxFuture<'static, Result<Bytes>> {
         let download = self.limits(|limits| _ = limits.max_size.get_or_insert(MAX_IN_MEMORY));
         let content = download.stream().0.try_fold(Vec::new(), |mut content, bytes| async move {

@@ -214,20 +214,12 @@ impl<T> Run<T> {
 
     /// Performs all checks of the run before its first upload, and returns the inputs as sent, without files:
     /// their URLs are known after the upload. Files are read. Nothing is stored, created or billed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the run up to the first upload.
     pub fn check(self) -> BoxFuture<'static, Result<Map<String, Value>>> {
         self.perform(ignored(), |run| run.check().boxed())
     }
 
     /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a crash:
     /// see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after the deadline.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the run up to the create.
     pub fn prepare(self) -> BoxFuture<'static, Result<PreparedRun>> {
         self.perform(ignored(), |run| run.prepare().boxed())
     }
