@@ -156,7 +156,6 @@ pub(crate) fn rustdoc() -> ExitCode {
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
 }
 
-/// Differences between two texts of an API. A changed item is removed and added.
 struct Changes<'a> {
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
@@ -192,8 +191,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Kinds of the items that hold other items, by path, and whether users may rely on the list of held items being
-/// complete.
+/// Kinds of the items that hold others, by path, and whether users may rely on the list of those being complete.
 type Holders = BTreeMap<String, (&'static str, bool)>;
 
 /// The words in front of the path of an item. A field and a variant have only the first one.

@@ -1,5 +1,4 @@
-//! `cargo xtask coverage`: which lines of the product the tests run, by cargo-llvm-cov. It builds into a folder
-//! of its own, which is large and is removed when the figures are there.
+//! `cargo xtask coverage`: the lines of the product that tests run, by cargo-llvm-cov, in a folder removed afterwards.
 
 use std::fs;
 use std::path::Path;

@@ -70,8 +70,6 @@ pub(crate) fn check(root: &Path) -> Result<String> {
     Ok(passed)
 }
 
-/// Checks that the version of the document is high enough for the changes since the last published one, and that
-/// CHANGELOG.md names what breaks since the merge base.
 pub(crate) fn checks(root: &Path) -> [Result<String>; 2] {
     [check_published(root), check_changelog(root)]
 }
@@ -168,8 +166,7 @@ impl Revision {
     }
 }
 
-/// Returns the commit where this branch left the main branch; HEAD on the main branch itself. None outside of a
-/// repository of git.
+/// Returns the commit where this branch left the main branch, HEAD on that branch, or `None` outside of git.
 fn merge_base(root: &Path) -> Result<Option<String>> {
     for main in ["origin/main", "main", "HEAD"] {
         if let Some(commit) = git(root, &["merge-base", "HEAD", main])? {

@@ -7,9 +7,7 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// Returns the links that lead to nothing, as `page:line links to target`.
-///
-/// rustdoc checks the pages below `src`, which are documentation of Rust.
+/// Returns the links that lead to nothing, as `page:line links to target`. rustdoc checks the pages below `src`.
 pub(crate) fn broken(texts: &BTreeMap<String, String>) -> Vec<String> {
     let is_checked = |name: &str, text: &String| {
         let is_copy = name != CHANGELOG && texts.get(CHANGELOG) == Some(text);

@@ -212,8 +212,7 @@ fn number_as_string(schema: &mut Map<String, Value>) {
     schema.extend(number);
 }
 
-/// An optional list becomes an `Option`. A `Vec` would make no difference between an empty list and none, and a
-/// constructor would ask for it.
+/// An optional list becomes an `Option`: a `Vec` cannot tell none from empty, and a constructor would ask for it.
 fn optional_lists(schema: &mut Map<String, Value>) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |name: &String| required.as_array().is_some_and(|all| all.iter().any(|it| it == name));
@@ -262,8 +261,7 @@ fn stand_in_format(schema: &Map<String, Value>) -> Option<&'static str> {
     STAND_INS.iter().map(|stand_in| stand_in.format).find(|known| *known == format)
 }
 
-/// A named schema becomes a type of that name; one that is only a stand-in needs none, so whatever
-/// refers to it gets a copy.
+/// A named schema becomes a type of that name; a mere stand-in needs none, so what refers to it gets a copy.
 fn inline_stand_ins(document: &mut Value) {
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
     let stand_ins: Vec<(String, Value)> = schemas

@@ -1,7 +1,6 @@
 //! `cargo xtask package`: what cargo does not check of the published crates. Their packages hold a README whose links
-//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than the crate
-//! declares; the default features change nothing for other crates of a program; and the crates build with the lower
-//! bounds of their dependencies.
+//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than its crate; the
+//! default features change nothing for other crates of a program; and the lower bounds of dependencies build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -91,7 +90,6 @@ fn relative_link(text: &str) -> Option<&str> {
     targets.into_iter().find(|target| !target.starts_with(['#']) && !target.contains("://"))
 }
 
-/// Fails when a default feature of a package is one that changes what other crates of a program see.
 fn check_default_features(metadata: &Value, name: &str) -> Result<()> {
     let features = |package: &str| own_package(metadata, package).map(|package| &package["features"]);
     let mut pending = vec![(name.to_owned(), "default".to_owned())];
@@ -204,7 +202,6 @@ fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
     ))
 }
 
-/// The identifiers of packages and of all that users of them build, too.
 pub(crate) fn shipped<'a>(metadata: &'a Value, packages: Vec<&'a str>) -> BTreeSet<&'a str> {
     let nodes = index(&metadata["resolve"]["nodes"]);
     let mut known = BTreeSet::new();

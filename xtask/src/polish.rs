@@ -1,6 +1,5 @@
-//! Post-processing of progenitor's output. Adds what people and programs rely on: a description on every item,
-//! lenient readers, the enumerations, the pairing of the model kinds, short paths. Removes a constructor that panics,
-//! and a prelude.
+//! Post-processing of progenitor's output. Adds what people and programs rely on: a description on every item, lenient
+//! readers, enumerations, the pairing of model kinds, short paths. Removes a constructor that panics, and a prelude.
 
 mod docs;
 mod kinds;
@@ -151,8 +150,7 @@ fn close_responses(types: &mut [Item], sent: &BTreeSet<String>) {
     }
 }
 
-/// Adds a constructor to each type that `is_constructed` selects and that has required fields, and so no `Default`. The
-/// constructor takes the required fields alone: a later version may add optional ones.
+/// Adds constructors to types without `Default`, of the required fields alone: a later version may add optional ones.
 fn add_constructors(types: &mut Vec<Item>, is_constructed: impl Fn(&str) -> bool) {
     let mut constructors = Vec::new();
     for item in types.iter() {

@@ -1,5 +1,4 @@
-//! `cargo xtask stress`: tries hard what `cargo test` tries a little. Faults, kills, attacks, load and random
-//! input, from a seed that is printed, so that a run can be repeated.
+//! `cargo xtask stress`: tries hard what `cargo test` tries a little: faults, kills, attacks, load and random input.
 
 use std::fs;
 use std::io::{self, Write};

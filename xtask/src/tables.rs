@@ -1,5 +1,4 @@
-//! Constants for the parts of the document beside its types: the operations, the largest accepted numbers,
-//! and the names that cannot stand in a path.
+//! Constants beside the types: the operations, the largest accepted numbers, and the names that cannot stand in a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,7 +149,6 @@ fn parameter_name(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// The parameters of an operation, with those of its path.
 fn parameters<'a>(
     document: &'a Value,
     shared: &'a Value,

@@ -6,10 +6,8 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
-/// The keyword of an open vocabulary.
 pub(crate) const OPEN: &str = "x-extensible-enum";
 
-/// The keyword that lists the terminal words of an open vocabulary.
 pub(crate) const TERMINAL: &str = "x-terminal";
 
 pub(crate) const OTHER: &str = "Other";
@@ -49,8 +47,7 @@ impl Words {
         self.list.iter().filter(|word| word.description.is_none()).map(|word| word.word.as_str())
     }
 
-    /// The words that `x-terminal` lists though their meaning does not say so, or the other way round, each with what is
-    /// missing.
+    /// The words that `x-terminal` lists without such a meaning, or the reverse, each with what is missing.
     pub(crate) fn half_terminal(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.list.iter().filter_map(|word| {
             let says_so = word.description.as_ref().is_some_and(|text| text.contains("Terminal."));
@@ -122,8 +119,7 @@ impl Words {
     }
 }
 
-/// Splits the description of a vocabulary into its text and the meaning of each word. A meaning is an
-/// item of a Markdown list: ``- `word`: meaning``.
+/// Splits the description of a vocabulary into its text and the meanings of words: items such as ``- `word`: meaning``.
 fn meanings(description: &str) -> (String, Vec<(&str, &str)>) {
     let mut text = Vec::new();
     let mut meanings = Vec::new();

@@ -8,7 +8,6 @@ use inferstore::{Error, Tasks};
 
 const PAGE: u32 = 100;
 
-/// Positions and statuses of pending tasks, as the pages of the history show them.
 #[derive(Default)]
 pub(crate) struct Shown {
     /// Position in the history and status of each task found.
@@ -16,7 +15,6 @@ pub(crate) struct Shown {
     /// True if the tasks have to be searched from the end of the history again.
     pub(crate) is_search_due: bool,
     pub(crate) retry_after: Duration,
-    /// Length of the history, once a page has stated it.
     total: Option<u64>,
 }
 
@@ -42,8 +40,7 @@ pub(crate) async fn show(tasks: Tasks, wanted: HashMap<TaskId, Option<u64>>, sea
 }
 
 impl Shown {
-    /// Searches the history backwards, until all tasks are found or further pages would take more requests
-    /// than reading the tasks.
+    /// Searches the history backwards, until all tasks are found or reading each task takes fewer requests.
     async fn search(&mut self, tasks: &Tasks, wanted: &HashMap<TaskId, Option<u64>>) {
         if self.total.is_none() && !self.read_page(tasks, wanted, 0, 1).await {
             return;

@@ -44,7 +44,8 @@ pub enum Error {
     Unlimited,
 }
 
-/// Batch: a client, and the journal of its items. Clones share both.
+/// Batch: a client, and the journal of its items. Clones share both. A method of a batch or an item that returns a
+/// [`JournalError`] and has no section *Errors* fails if the journal cannot be read or written.
 #[derive(Clone, Debug)]
 pub struct Batch {
     client: Client,
@@ -56,12 +57,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates a batch from a journal. Claims the tasks of the journal, so that no other item adopts one of
-    /// them.
-    ///
-    /// # Errors
-    ///
-    /// The journal cannot be read.
+    /// Creates a batch from a journal. Claims the tasks of the journal, so that no other item adopts one of them.
     pub fn new(client: &Client, journal: Journal) -> Result<Self, JournalError> {
         for item in journal.items() {
             let (_, _, step) = item?;
@@ -77,11 +73,7 @@ impl Batch {
         })
     }
 
-    /// Opens the journal at this path, or creates it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`Journal::open`].
+    /// Opens the journal at this path, or creates it: see [`Journal::open`].
     pub fn open(client: &Client, journal: impl AsRef<Path>) -> Result<Self, JournalError> {
         Self::new(client, Journal::open(journal)?)
     }
@@ -99,49 +91,34 @@ impl Batch {
         Self { budget: budget.into(), ..self }
     }
 
-    /// Returns the amount that all items of the journal have cost, or can cost. An item without a recorded
-    /// cost counts as `unknown`.
+    /// Returns the committed cost of all items: see [`Journal::committed`].
     pub fn committed(&self, unknown: &Decimal) -> Decimal {
         self.journal.lock().committed(unknown)
     }
 
     /// Records the hash of the content of a file, so that a later start recognizes a file whose time alone has
     /// changed. `file` identifies the file as it is, such as by its path, size and time.
-    ///
-    /// # Errors
-    ///
-    /// The hash cannot be recorded.
     pub fn record_content(&self, file: &str, hash: impl Into<String>) -> Result<(), JournalError> {
         self.journal.lock().write(file, &Step::Content(hash.into()))
     }
 
     /// Returns the identifier of the item with this key, also before its first step.
-    ///
-    /// # Errors
-    ///
-    /// The journal cannot be read.
     pub fn id(&self, key: &str) -> Result<ItemId, JournalError> {
         self.journal.lock().id(key)
     }
 
     /// Returns the key and the last step of the item with this identifier. `None`: it has no step.
-    ///
-    /// # Errors
-    ///
-    /// The journal cannot be read.
     pub fn read(&self, id: ItemId) -> Result<Option<(String, Step)>, JournalError> {
         self.journal.lock().item(id)
     }
 
-    /// Returns the item with this key. The key identifies the item at the next start, such as the path of a
-    /// file.
+    /// Returns the item with this key. The key identifies the item at the next start, such as the path of a file.
     pub fn item(&self, key: impl Into<String>) -> Item {
         Item { batch: self.clone(), key: key.into() }
     }
 }
 
-/// Item of a batch. Its methods record each step between the calls of the client; [`start`](Self::start)
-/// records the first ones itself.
+/// Item of a batch. Its methods record each step between calls of the client; [`start`](Self::start) records its own.
 #[derive(Clone, Debug)]
 pub struct Item {
     batch: Batch,
@@ -150,10 +127,6 @@ pub struct Item {
 
 impl Item {
     /// Returns the last step of the item, ignoring the pending deletion of inputs.
-    ///
-    /// # Errors
-    ///
-    /// The journal cannot be read.
     pub fn step(&self) -> Result<Option<Step>, JournalError> {
         Ok(self.recorded()?.map(Step::into_last))
     }
@@ -162,9 +135,8 @@ impl Item {
         self.batch.journal.lock().step(&self.key)
     }
 
-    /// Returns the task of the item: the one in the journal, or a new task for the run that `prepare`
-    /// returns. A prepared run in the journal is used again. While a limit of the account applies, the call
-    /// retries as [`within_limits`] does.
+    /// Returns the task in the journal, or a new one for the prepared run in the journal, else for the run that
+    /// `prepare` returns. While a limit of the account applies, the call retries as [`within_limits`] does.
     ///
     /// # Errors
     ///
@@ -186,8 +158,7 @@ impl Item {
         let run = match step {
             Some(Step::Prepared(run)) => run,
             _ => {
-                // Delete the inputs of an earlier run now: the next line of the journal replaces the record
-                // of them.
+                // Delete the inputs of an earlier run now: the next line of the journal replaces the record of them.
                 self.delete_inputs().await;
                 let run = within_limits(prepare, || ()).await?;
                 if let Err(error) = self.prepared(&run) {
@@ -201,8 +172,7 @@ impl Item {
         self.started(task)
     }
 
-    /// Returns the last step. A task that was [gone](Step::Gone) is read again first: the item is then
-    /// started, or has failed.
+    /// Returns the last step; reads a task that was [gone](Step::Gone) again first: it is started, or has failed.
     ///
     /// # Errors
     ///
@@ -239,20 +209,14 @@ impl Item {
         Ok(journal.write(&self.key, &Step::Prepared(run.clone()))?)
     }
 
-    /// Deletes the uploaded inputs of a run that could not be recorded. Inputs that cannot be deleted stay
-    /// stored.
+    /// Deletes the uploaded inputs of a run that could not be recorded. Inputs that cannot be deleted stay stored.
     pub async fn discard(&self, run: &PreparedRun) {
         for url in &run.uploaded {
             let _ = self.batch.client.delete_file(url).await;
         }
     }
 
-    /// Records that other files have replaced the saved outputs: the next start saves the outputs again, at
-    /// no cost.
-    ///
-    /// # Errors
-    ///
-    /// The step cannot be recorded.
+    /// Records that other files have replaced the saved outputs: the next start saves the outputs again, at no cost.
     pub fn outdated(&self) -> Result<(), JournalError> {
         match self.step()? {
             Some(Step::Done { task, cost, .. }) => {
@@ -311,10 +275,6 @@ impl Item {
 
     /// Records the cost of a task that has succeeded, and the paths to which its outputs are about to be moved: at the
     /// next start, files at these paths belong to the item.
-    ///
-    /// # Errors
-    ///
-    /// The step cannot be recorded.
     pub fn saving(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = Some(outcome.cost.clone().unwrap_or_default());
         let (uploaded, _) = self.before()?;
@@ -322,10 +282,6 @@ impl Item {
     }
 
     /// Records the paths of the saved outputs.
-    ///
-    /// # Errors
-    ///
-    /// The step cannot be recorded.
     pub fn done(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let output = to_raw_value(&outcome.output).unwrap_or_default();
@@ -333,19 +289,13 @@ impl Item {
         self.end(Step::Done { task: outcome.task.clone(), cost, outputs, stamps, output })
     }
 
-    /// Records that the item has no task, or that its task failed or was canceled: the item runs again at the
-    /// next start.
-    ///
-    /// # Errors
-    ///
-    /// The step cannot be recorded.
+    /// Records that the item has no task, or one that failed or was canceled: the item runs again at the next start.
     pub fn failed(&self, why: impl Into<String>) -> Result<(), JournalError> {
         self.end(Step::Failed(why.into()))
     }
 
-    /// Deletes the inputs of an item that has ended, also at an earlier start, if the batch deletes inputs.
-    /// Returns the URLs that could not be deleted; the next start retries, except for files that the service
-    /// does not know.
+    /// Deletes the inputs of an item that has ended, also at an earlier start, if the batch deletes inputs. Returns the
+    /// URLs that could not be deleted; the next start retries, except for files that the service does not know.
     pub async fn delete_inputs(&self) -> Vec<(String, inferstore::Error)> {
         // The next start deletes what a journal that cannot be read names.
         let Ok(Some(Step::Deleting { uploaded, then })) = self.recorded() else { return Vec::new() };
@@ -373,7 +323,6 @@ impl Item {
         self.batch.journal.lock().write(&self.key, &step)
     }
 
-    /// Records the last step, after the pending deletion of the inputs.
     fn end(&self, step: Step) -> Result<(), JournalError> {
         let (uploaded, _) = self.before()?;
         if !self.batch.deletes_inputs || uploaded.is_empty() {
@@ -385,10 +334,6 @@ impl Item {
 
 /// Retries a call for up to 10 minutes while a limit of the account applies, such as the number of its
 /// unfinished tasks. A call rejected with 429 had no effect. `limited` is called before each backoff.
-///
-/// # Errors
-///
-/// Errors of the call.
 pub async fn within_limits<T, Called>(call: impl Fn() -> Called, limited: impl Fn()) -> inferstore::Result<T>
 where
     Called: IntoFuture<Output = inferstore::Result<T>>,

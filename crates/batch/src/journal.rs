@@ -1,5 +1,4 @@
-//! Write-ahead journal of a batch: one line of JSON for each step of an item, so that a second start
-//! continues.
+//! Write-ahead journal of a batch: one line of JSON for each step of an item, so that a second start continues.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -32,7 +31,6 @@ pub struct Journal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId(u64);
 
-/// Lines of the file.
 #[derive(Debug)]
 struct Lines {
     file: Mutex<File>,
@@ -76,7 +74,6 @@ impl Lines {
         parsed.map_err(|error| self.unreadable(error))
     }
 
-    /// Returns the key and the step of a line.
     fn parse(&self, line: &[u8]) -> serde_json::Result<(String, Step)> {
         let (key, mut step): (String, Step) = serde_json::from_slice(line.trim_ascii_end())?;
         step.outputs_mut().iter_mut().for_each(|path| *path = self.folder.join(&*path));
@@ -88,7 +85,6 @@ impl Lines {
     }
 }
 
-/// Places of the last steps, and the sum of their costs.
 #[derive(Debug, Default)]
 struct Index {
     places: HashMap<ItemId, Place>,
@@ -110,7 +106,6 @@ impl Index {
         Ok((id, None))
     }
 
-    /// Replaces the last step of an item.
     fn set(&mut self, id: ItemId, earlier: Option<&Step>, step: &Step, place: Place) {
         self.ledger.add(step);
         self.ledger.remove(earlier);
@@ -118,7 +113,6 @@ impl Index {
     }
 }
 
-/// Running total of the costs of the items.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
     known: Decimal,
@@ -243,28 +237,16 @@ impl Journal {
     }
 
     /// Returns the last step of the item.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
     pub fn step(&self, key: &str) -> Result<Option<Step>, JournalError> {
         Ok(self.index.find(key, &self.lines)?.1)
     }
 
     /// Returns the identifier of the item, also before its first step.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
     pub fn id(&self, key: &str) -> Result<ItemId, JournalError> {
         Ok(self.index.find(key, &self.lines)?.0)
     }
 
     /// Returns the key and the last step of the item. `None`: it has no step.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
     pub fn item(&self, id: ItemId) -> Result<Option<(String, Step)>, JournalError> {
         self.index.places.get(&id).map(|place| self.lines.read(*place)).transpose()
     }
@@ -283,7 +265,6 @@ impl Journal {
         self.index.ledger.sum(unknown)
     }
 
-    /// Returns the committed cost of all items but one.
     pub(crate) fn committed_by_others(&self, key: &str, unknown: &Decimal) -> Result<Decimal, JournalError> {
         let mut ledger = self.index.ledger.clone();
         ledger.remove(self.step(key)?.as_ref());
@@ -318,8 +299,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends a line of this length. A partial write is truncated: half a line followed by another would make the
-    /// journal unreadable.
+    /// Appends a line. Truncates a partial write: half a line before another one would make the journal unreadable.
     fn append(
         &mut self,
         length: usize,
@@ -350,8 +330,7 @@ fn is_journal_line(line: &str, key: &str, step: &Step) -> bool {
         })
 }
 
-/// Unlocks explicitly: a child process that another thread is spawning holds the file open until it has
-/// executed.
+/// Unlocks explicitly: a child process that another thread is spawning holds the file open until it has executed.
 impl Drop for Journal {
     fn drop(&mut self) {
         // If the unlock fails, the operating system unlocks the file after its last close.

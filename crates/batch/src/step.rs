@@ -135,7 +135,6 @@ impl Step {
         }
     }
 
-    /// Returns the maximum cost of a task that has not ended.
     pub(crate) fn max_cost(&self) -> Option<Decimal> {
         self.charge().flatten()
     }
@@ -166,7 +165,6 @@ impl Step {
     }
 }
 
-/// Returns the size and the modification time of a file.
 pub(crate) fn stamp(path: &Path) -> String {
     let Ok(metadata) = std::fs::metadata(path) else { return String::new() };
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

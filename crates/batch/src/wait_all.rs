@@ -25,8 +25,7 @@ const LAST_READ: Duration = Duration::from_millis(500);
 /// Longest `Retry-After` that the wait follows: otherwise one response could delay all tasks by a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Timeout of a read, so that a hanging read frees its slot. It allows for a `Retry-After` of a minute
-/// within the call.
+/// Timeout of a read, so that a hanging read frees its slot. Allows for a `Retry-After` of a minute within the call.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Timeout of the history: afterwards a round reads the tasks one by one.
@@ -66,8 +65,7 @@ pub struct WaitAll {
     poll: PollInterval,
     /// Tasks that the stream has not returned yet.
     pending: HashSet<TaskId>,
-    /// Background waiter. Starts with the first read, and again if tasks are added after all others have
-    /// ended.
+    /// Background waiter. Starts with the first read, and again if tasks are added after all others have ended.
     waiter: Option<Handle>,
 }
 
@@ -89,8 +87,7 @@ impl WaitAll {
         self
     }
 
-    /// Sets the interval between two reads of the tasks; the intervals restart with each added task. Default:
-    /// [`PollInterval::Adaptive`].
+    /// Sets the interval between reads, which restarts with each added task. Default: [`PollInterval::Adaptive`].
     pub fn poll(mut self, interval: PollInterval) -> Self {
         self.poll = interval;
         self
@@ -107,9 +104,7 @@ impl WaitAll {
         }
     }
 
-    /// Returns the next task that has ended, or `None` after the last one.
-    ///
-    /// Dropping the future loses no task.
+    /// Returns the next task that has ended, or `None` after the last one. Dropping the future loses no task.
     pub async fn next(&mut self) -> Option<(TaskId, Result<Outcome>)> {
         StreamExt::next(self).await
     }
@@ -142,7 +137,6 @@ impl std::fmt::Debug for WaitAll {
     }
 }
 
-/// Waiter: reads tasks in rounds until they have ended.
 struct Waiter {
     client: Client,
     poll: PollInterval,
@@ -267,7 +261,6 @@ impl Waiter {
         self.next_round = Instant::now() + self.poll.delay(self.rounds, self.added_at.elapsed());
     }
 
-    /// Returns the tasks that the history shows as running.
     async fn read_history(&mut self) -> HashSet<TaskId> {
         let mut running = HashSet::new();
         while self.history.try_join_next().is_some() {}
@@ -275,8 +268,7 @@ impl Waiter {
         if self.pending.len() < 2 || !self.history.is_empty() || now < self.history_not_before {
             return running;
         }
-        // Pages are only a hint: a task that moved, or whose page is unreadable, is read on its own in the
-        // same round.
+        // Pages are only a hint: a task that moved, or whose page is unreadable, is read on its own this round.
         let wanted = self.pending.iter_mut().map(|(id, task)| (id.clone(), task.position.take())).collect();
         let shown = show(self.client.tasks(), wanted, take(&mut self.is_search_due));
         self.history.spawn(shown.in_current_span());
@@ -309,7 +301,6 @@ impl Waiter {
         }
     }
 
-    /// Evaluates a read. Returns the task if it has ended.
     fn observe(&mut self, id: TaskId, read: Option<Result<TaskPoll>>) -> Option<Ended> {
         let task = self.pending.get_mut(&id)?;
         task.is_due = false;
@@ -331,7 +322,6 @@ impl Waiter {
         Some((id, end))
     }
 
-    /// Deadline: ends the wait for all pending tasks.
     fn give_up(&mut self, ended: &UnboundedSender<Ended>) {
         self.due.clear();
         self.reads = JoinSet::new();

@@ -1,7 +1,6 @@
 //! Programs without async: every operation of this crate has one blocking form.
 //!
-//! [`blocking`](Blocking::blocking) waits for a future, and [`blocking_iter`](BlockingIter::blocking_iter)
-//! reads a stream:
+//! [`blocking`](Blocking::blocking) waits for a future, [`blocking_iter`](BlockingIter::blocking_iter) reads a stream:
 //!
 //! ```no_run
 //! # fn example() -> Result<(), inferstore::Error> {
@@ -72,7 +71,6 @@ pub trait BlockingIter: Stream<Item: Send + 'static> + Send + Sized + 'static {
 
 impl<S: Stream<Item: Send + 'static> + Send + 'static> BlockingIter for S {}
 
-/// Runs a future on the runtime of this crate, and blocks the thread until it completes.
 fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime().spawn(async move {

@@ -25,10 +25,8 @@ use crate::transport::{Core, Error, Redactor, Result, Shared, Timeouts, cut, pri
 /// upload. Transfers have idle timeouts instead.
 const NO_READ_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Configures the HTTP clients before they are built.
 type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync>;
 
-/// Receives the operation and each difference of a response from the document.
 type OnUnknown = Arc<dyn Fn(&'static str, &Finding) + Send + Sync>;
 
 /// Builds a [`Client`].
@@ -71,8 +69,7 @@ pub struct Settings {
     pub base_url: String,
     /// API key.
     pub api_key: ApiKey,
-    /// Timeout between two reads of an API response. A whole response may take ten times as long. Default: 60
-    /// s.
+    /// Timeout between two reads of an API response. A whole response may take ten times as long. Default: 60 s.
     #[serde(with = "seconds")]
     pub read_timeout: Duration,
     /// Idle timeout of an upload or a download. Their duration has no limit. Default: 30 s.
@@ -101,7 +98,6 @@ impl Settings {
         Self { base_url: base_url.into(), api_key: api_key.into(), ..Self::default() }
     }
 
-    /// Rejects values with which no request could succeed.
     fn check(&self) -> Result<()> {
         check_key(&self.api_key)?;
         if self.read_timeout.is_zero() || self.transfer_timeout.is_zero() {
@@ -181,8 +177,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets a transport that responds instead of the network, below all middleware. The test kit
-    /// `inferstore-testing` is one.
+    /// Sets a transport that responds instead of the network, below all middleware, such as `inferstore-testing`.
     pub fn transport(mut self, transport: impl Middleware) -> Self {
         self.transport = Some(Arc::new(transport));
         self
@@ -223,10 +218,9 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the base URL is not of the form `https://host/api/v1`, would send the key
-    /// unencrypted to another machine, or needs TLS without a TLS feature; if the key is empty, or the key or
-    /// the user agent is not valid in a header; if a timeout is zero; or if reqwest rejects the settings of
-    /// [`configure_http`](Self::configure_http).
+    /// [`Error::Config`] if the base URL is not of the form `https://host/api/v1`, would send the key unencrypted to
+    /// another machine, or needs TLS without a TLS feature; if the key is empty or, as the user agent, not valid in a
+    /// header; if a timeout is zero; or if reqwest rejects the settings of [`configure_http`](Self::configure_http).
     pub fn build(self) -> Result<Client> {
         let base_url = check_base_url(&self.settings.base_url, self.settings.allow_insecure_http)?;
         self.settings.check()?;
@@ -276,8 +270,7 @@ impl ClientBuilder {
     fn http(&self, http: reqwest::ClientBuilder, read_timeout: Duration) -> Result<reqwest::Client> {
         let http = http.user_agent(&self.settings.user_agent);
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
-        // Set last: the API key must not follow a redirect, and only this crate knows which requests are safe
-        // to retry.
+        // Set last: the API key must not follow a redirect, and only this crate knows which requests to retry.
         let http = http.read_timeout(read_timeout).redirect(Policy::none()).retry(reqwest::retry::never());
         http.build().map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -293,7 +286,6 @@ impl fmt::Debug for ClientBuilder {
     }
 }
 
-/// Rejects a key that is not valid in a header.
 pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
     if key.expose().is_empty() {
         return Err(Error::Config("the API key is empty".to_owned()));
@@ -333,7 +325,6 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Returns the URL without parts that may be a password or a token.
 fn redact_url(text: &str) -> String {
     let text = text.trim();
     // A password may contain `?` or `#`.

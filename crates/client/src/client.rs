@@ -17,8 +17,7 @@ use crate::run::{Adopt, PreparedRun, Task};
 use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Deadline, Error, Result};
 
-/// Page size of a stream, unless the query sets one. The document states no limit; this is below any
-/// plausible one.
+/// Page size of a stream, unless the query sets one: below any plausible limit, because the document states none.
 const RECORDS_PER_PAGE: u32 = 50;
 
 /// Environment variable of the base URL.
@@ -27,8 +26,7 @@ pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
 /// Environment variable of the API key.
 pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 
-/// A client of the service. It is cheap to clone, and clones share connections, caches, and the retry
-/// budget.
+/// Client of the service. Clones are cheap, and share connections, caches, and the retry budget.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), inferstore::Error> {
@@ -41,8 +39,8 @@ pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 /// # }
 /// ```
 ///
-/// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned,
-/// joined and selected.
+/// Every future of this crate needs a Tokio runtime, of any flavor, and owns its data: it can be spawned, joined and
+/// selected. A method that returns a `Result` and has no section *Errors* fails like every call: see [`Error`].
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) core: Arc<Core>,
@@ -108,10 +106,6 @@ impl Client {
     }
 
     /// Returns one page of the models that match the query.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn models_page(&self, query: ModelListRequest) -> BoxFuture<'static, Result<Page<ModelSummary>>> {
         let core = Arc::clone(&self.core);
         Box::pin(async move {
@@ -130,17 +124,12 @@ impl Client {
         Tasks { core: Arc::clone(&self.core) }
     }
 
-    /// Returns the handle of a folder: one for uploads ([`UploadFolder`](crate::types::UploadFolder)), or any
-    /// other that the service lists.
+    /// Returns the handle of a folder: an [`UploadFolder`](crate::types::UploadFolder), or another that is listed.
     pub fn folder(&self, name: impl Into<String>) -> Folder {
         Folder { core: Arc::clone(&self.core), name: name.into() }
     }
 
     /// Returns the number of stored files, and their total size.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn storage_statistics(&self) -> BoxFuture<'static, Result<StorageStatistics>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
@@ -148,10 +137,6 @@ impl Client {
     }
 
     /// Reads the price of storage.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
     pub fn storage_price(&self) -> BoxFuture<'static, Result<StoragePrice>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_PRICE).send(|api| api.get_storage_price()).await }
@@ -162,20 +147,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Api`] if there is no such file, which is also the case after a delete whose response was
-    /// lost.
+    /// [`Error::Api`] if there is no such file, which is also the case after a delete with a lost response.
     pub fn delete_file(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
         let core = Arc::clone(&self.core);
         let download_url = download_url.into();
         async move { core.delete_file(&download_url, Deadline::never()).await }.boxed()
     }
 
-    /// Returns the balance, free credits, debt and earnings of the account that owns the API key, as exact
-    /// decimals.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`].
+    /// Returns the balance, free credits, debt and earnings of the API key's account, as exact decimals.
     pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
@@ -215,41 +194,34 @@ impl Client {
     /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: exactly once,
     /// even if the program is killed at any point.
     ///
-    /// On a service with idempotency keys, this is an idempotent create with the key of the run: within the
-    /// retention that the service announces (at least 24 hours), any number of processes may send it
-    /// concurrently.
+    /// On a service with idempotency keys, this is an idempotent create with the key of the run, which any number of
+    /// processes may send concurrently within the retention that the service announces (at least 24 hours).
     ///
-    /// On another service, and for a run older than the retention, the client searches the history first. The
-    /// create of a run from a journal may have been sent just before a crash, so a new task is created only
-    /// when [`crate::Settings::create_settle_time`] has passed since the run was deserialized; until then, the
-    /// client keeps searching. Read all runs of a journal at its start, so that this time passes for all of
-    /// them at once. A search reads at most 12 pages of the history and the inputs of at most 300 tasks; in a
-    /// busier history it ends with [`Error::OutcomeUnknown`]. Continue a journal within the retention of ended
-    /// tasks (`--task-retention`): a deleted task is not found, and the run is created and billed again.
-    /// Without idempotency keys, only one process at a time may work on a journal.
-    ///
-    /// Dropping the future may leave a task; call it again to find it.
+    /// On another service, and for a run older than the retention, the client searches the history first. The create
+    /// of a run from a journal may have been sent just before a crash, so a new task is created only when
+    /// [`crate::Settings::create_settle_time`] has passed since the run was deserialized; until then, the client
+    /// keeps searching. Read all runs of a journal at its start, so that this time passes for all of them at once. A
+    /// search reads at most 12 pages of the history and the inputs of at most 300 tasks; in a busier history it ends
+    /// with [`Error::OutcomeUnknown`]. Continue a journal within the retention of ended tasks (`--task-retention`): a
+    /// deleted task is not found, and the run is created and billed again. Without idempotency keys, only one process
+    /// at a time may work on a journal.
     ///
     /// # Errors
     ///
-    /// Errors of a create, and errors of reading the history, whose
-    /// [`operation`](crate::CallContext::operation) is `listTasks`; the latter say nothing about an earlier
-    /// create. [`Error::OutcomeUnknown`] if the history was incomplete, or a clock of the service may be wrong
-    /// by more than a minute.
+    /// Errors of a create, and errors of reading the history, whose [`operation`](crate::CallContext::operation) is
+    /// `listTasks`; the latter say nothing about an earlier create. [`Error::OutcomeUnknown`] if the history was
+    /// incomplete, or a clock of the service may be wrong by more than a minute.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> Adopt {
         Adopt::new(Arc::clone(&self.core), prepared)
     }
 
-    /// Sends any other request to a path below the base URL, with an optional JSON body. Returns the raw
-    /// response with its envelope.
-    ///
-    /// A `GET` is retried like every read, except after a success without JSON, which is the page of another
-    /// path. Other requests are sent once, because their effect is unknown.
+    /// Sends any other request to a path below the base URL, with an optional JSON body. Returns the raw response
+    /// with its envelope. A `GET` is retried like every read, except after a success without JSON, which is the page
+    /// of another path. Other requests are sent once, because their effect is unknown.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] if the path does not begin with a slash or leaves the base URL, and those
-    /// of every call.
+    /// [`Error::InvalidArgument`] if the path does not begin with a slash, or leaves the base URL.
     pub fn request(
         &self,
         method: Method,
@@ -277,7 +249,6 @@ impl Client {
     }
 }
 
-/// Wraps the raw text of a response in an envelope.
 async fn around_text(
     sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
 ) -> Result<ResponseValue<Envelope<String>>, RawError> {

@@ -61,9 +61,8 @@
 //!
 //! # Secrets
 //!
-//! The API key and presigned URLs print as `…`, and are masked in every text of the service. The key is
-//! refused over plain `http` to other machines, follows no redirect to another origin, and is unknown to
-//! the part that talks to object storage.
+//! The API key and presigned URLs print as `…`, and are masked in every text of the service. The key is refused over
+//! plain `http` to other machines, follows no redirect to another origin, and never goes to object storage.
 //!
 //! # Features
 //!

@@ -1,5 +1,4 @@
-//! Memory of a client: declared inputs, durations of models, and tasks that the client has created or is
-//! creating. Bounded, and of this process only.
+//! Bounded memory of a client, within this process: declared inputs, durations of models, and created tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -17,13 +16,11 @@ use tokio::time::Instant;
 /// Maximum number of remembered tasks, at about 200 bytes each.
 const MAX_TASKS: usize = 100_000;
 
-/// Number of recent durations per model.
 const MAX_DURATIONS: usize = 20;
 
 /// Minimum time for which a task in the history may belong to a create of unknown outcome.
 const MIN_DOUBT: Duration = Duration::from_secs(60);
 
-/// Memory shared by clients of one service with different keys.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) declarations: Cache<ModelId, DeclaredInputs, 1_000>,
@@ -38,7 +35,6 @@ pub(crate) struct Memory {
     pub(crate) settle_time: Duration,
 }
 
-/// Part of a value that does not count for its equality.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uncompared<T>(pub(crate) T);
 
@@ -65,16 +61,13 @@ pub(crate) enum RunState {
     Created(TaskId),
 }
 
-/// Pending creates of one key.
 #[derive(Debug, Default)]
 struct Creates {
     open: u32,
-    /// Last time at which a create had an unknown outcome.
     in_doubt_since: Option<Instant>,
 }
 
 impl Creates {
-    /// Returns the part of `time` that remains since the last unknown outcome.
     fn doubt_left(&self, time: Duration) -> Duration {
         self.in_doubt_since.map_or(Duration::ZERO, |since| time.saturating_sub(since.elapsed()))
     }
@@ -92,7 +85,6 @@ impl Memory {
         self.durations.insert(model.clone(), samples);
     }
 
-    /// Returns the recent durations of a model, shortest first.
     pub(crate) fn durations_of(&self, model: &ModelId) -> Vec<Duration> {
         let mut samples = self.durations.get(model, Duration::MAX).unwrap_or_default();
         samples.sort_unstable();
@@ -108,15 +100,13 @@ impl Memory {
         self.known.get(task, Duration::MAX).is_some()
     }
 
-    /// Returns the state of a prepared run, or inserts this one. Locked while its task is searched or
-    /// created.
+    /// Returns the state of a prepared run, or inserts this one. Locked while its task is searched or created.
     pub(crate) fn prepared_run(&self, key: &RunKey, state: RunState) -> Arc<AsyncMutex<RunState>> {
         let run = Arc::new(AsyncMutex::new(state));
         self.prepared.get_or_insert(key, Arc::clone(&run)).unwrap_or(run)
     }
 
-    /// Returns the time for which a create of this key may still appear in the history: a pending one, or one
-    /// of unknown outcome.
+    /// Returns the time for which a pending create, or one of unknown outcome, may still appear in the history.
     pub(crate) fn doubt_left(&self, key: &InputsKey) -> Duration {
         let creates = self.creates.lock();
         creates.get(key).map_or(Duration::ZERO, |creates| match creates.open {
@@ -125,15 +115,13 @@ impl Memory {
         })
     }
 
-    /// Returns true if a task in the history may belong to another create with these inputs; `own` creates
-    /// are the caller's.
+    /// Returns true if a task in the history may be of another create with these inputs; `own` are the caller's.
     pub(crate) fn is_ambiguous(&self, key: &InputsKey, own: u32) -> bool {
         let is_pending = |creates: &Creates| !creates.doubt_left(self.settle_time.max(MIN_DOUBT)).is_zero();
         let creates = self.creates.lock();
         creates.get(key).is_some_and(|creates| creates.open > own || own > 0 && is_pending(creates))
     }
 
-    /// Records that a create is about to be sent.
     pub(crate) fn start_create<'a>(&'a self, key: &'a InputsKey) -> PendingCreate<'a> {
         let creates = &mut *self.creates.lock();
         let longest = self.settle_time.max(MIN_DOUBT);
@@ -156,8 +144,6 @@ impl PendingCreate<'_> {
         self.is_finished = true;
     }
 
-    /// Returns true if a task in the history may belong to another create of this client with the same
-    /// inputs.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.memory.is_ambiguous(self.key, 1)
     }
@@ -197,7 +183,6 @@ impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
         self.get_or_insert(&key, value);
     }
 
-    /// Returns the existing value, or inserts this one.
     fn get_or_insert(&self, key: &K, value: V) -> Option<V> {
         let [new, old] = &mut *self.0.lock();
         if let Some((_, value)) = new.get(key).or_else(|| old.get(key)) {
@@ -211,7 +196,6 @@ impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
         None
     }
 
-    /// Removes an entry that may be outdated.
     pub(crate) fn forget(&self, key: &K) {
         self.0.lock().iter_mut().for_each(|entries| _ = entries.remove(key));
     }

@@ -1,5 +1,4 @@
-//! Minimal HTTP/1.1 client over one keep-alive connection, so that a measurement has little overhead: no
-//! pool, no default headers, no thread.
+//! Minimal HTTP/1.1 client over one keep-alive connection, for little overhead: no pool, default headers or thread.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

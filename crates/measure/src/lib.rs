@@ -1,5 +1,4 @@
-//! Building blocks of benchmarks: rows, alternating rounds, load over HTTP, memory of processes. Uses none of
-//! our crates, so that it can measure all of them.
+//! Building blocks of benchmarks. They use none of our crates, so that they can measure all of them.
 
 mod http;
 mod load;

@@ -21,8 +21,7 @@ pub struct Latencies {
     pub p999: f64,
 }
 
-/// Closed loop: repeats the work on each connection for the given time and returns the steps per second.
-/// `step` makes the work of one connection.
+/// Closed loop: repeats on each connection the work that `step` makes, and returns the steps per second.
 pub fn throughput<'a>(
     origin: &str,
     connections: usize,

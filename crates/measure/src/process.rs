@@ -40,8 +40,7 @@ pub fn processor_time(process: u32) -> io::Result<f64> {
     Ok((user + system) / TICKS_PER_SECOND)
 }
 
-/// Returns the processor time that all threads of this process have taken, in nanoseconds where
-/// [`processor_time`] counts hundredths of a second.
+/// Returns the processor time of all threads of this process, more precise than the hundredths of [`processor_time`].
 pub fn own_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -25,8 +25,7 @@ pub struct Row {
     pub unit: String,
     /// Direction in which figures are better.
     pub better: Better,
-    /// Our figure of each round; the alternative's figure of the same round has the same index in `theirs`.
-    /// Both are empty if the row could not be measured; the note has the reason.
+    /// Our figure of each round. Both lists are empty if the row could not be measured; the note has the reason.
     pub ours: Vec<f64>,
     /// The alternative's figure of each round.
     pub theirs: Vec<f64>,

@@ -21,8 +21,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a program that prints `ready` and further words on one line when it serves, and that exits when
-    /// its standard input closes.
+    /// Starts a program that prints `ready` and further words when it serves, and exits when its input closes.
     pub fn announced(command: &mut Command) -> io::Result<Self> {
         let begun = Instant::now();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -64,8 +63,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that reads its standard input shuts down gracefully; the others have no state to lose and
-        // are killed.
+        // A server that reads its standard input ends gracefully; the others have no state to lose, and are killed.
         if self.child.stdin.take().is_some() {
             let begun = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {

@@ -80,8 +80,7 @@ impl Comparison {
         }
     }
 
-    /// typescript-fetch declares the arguments of an operation as `<OperationId>Request`. A schema of that
-    /// name takes it over.
+    /// typescript-fetch declares arguments as `<OperationId>Request`, which a schema of that name takes over.
     pub(super) fn argument_type_collision(&mut self, name: &str, schema: &Node<'_>, operations: &[Node<'_>]) {
         let takes_name = |operation: &&Node<'_>| {
             let id = operation.text("operationId").unwrap_or_default();
@@ -95,8 +94,7 @@ impl Comparison {
         }
     }
 
-    /// Titles that name the types of two inline schemas, or one and a component, of different shapes: one
-    /// of the types gets a number.
+    /// Titles of two inline schemas, or of one and a component, of different shapes: one of the types gets a number.
     pub(super) fn title_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (known, now) = (taken_titles(old), taken_titles(new));
         let times = |title: &str| known.get(title).map_or(0, |(times, _)| *times);
@@ -138,8 +136,7 @@ fn collide(name: &str, other: &str) -> bool {
     is_same(snake_case) || is_same(pascal_case)
 }
 
-/// The titles of inline schemas that another schema of another shape has as its name too: how many there
-/// are, and where the last one stands.
+/// The titles of inline schemas that name another shape too, with their number and the place of the last one.
 fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Pointer)> {
     let mut inline = Vec::new();
     inline_titles(document, &mut inline);

@@ -1,11 +1,9 @@
 //! Comparison of two versions of an OpenAPI document: what changed, and which callers break.
 //!
-//! A change is breaking when code that relies on the old document needs a change: a request that was
-//! accepted may be refused, a response may hold what it never held or lack what it always had, or code
-//! generated from the new document does not fit its callers any more. It is compatible when the new
-//! document only accepts more or promises more, and docs when only texts for people changed. Shared
-//! schemas are compared where they are used, since the same change may break a request and not a
-//! response.
+//! A change is breaking when code that relies on the old document needs a change: a request that was accepted may be
+//! refused, a response may hold what it never held or lack what it always had, or code generated from the new
+//! document does not fit its callers any more; [`Severity`] has the others. Shared schemas are compared where they
+//! are used, since the same change may break a request and not a response.
 //!
 //! A breaking change of what travels breaks every client. One of generated code names the clients
 //! (see [`Clients`]) where it depends on the generator.
@@ -49,8 +47,7 @@ pub use tree::{NULL, Tree};
 pub use uses::Uses;
 pub use version::{Version, check_version};
 
-/// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a
-/// body.
+/// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a body.
 const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
 
 /// Severity of a change. The highest severity of a list of changes is the verdict.
@@ -183,7 +180,6 @@ impl Comparison {
         }
     }
 
-    /// A change that breaks these clients, if any, and is compatible otherwise.
     fn breaks_only(&mut self, clients: Clients, pointer: &Pointer, message: impl Into<String>) {
         let severity = if clients.is_empty() { Severity::Compatible } else { Severity::Breaking };
         self.found(severity, clients, pointer, message);

@@ -1,5 +1,4 @@
-//! Limits: a tighter one refuses requests that were accepted, a looser one lets responses hold what they
-//! never held.
+//! Limits: a tighter one refuses requests that were accepted, a looser one lets responses hold what they never held.
 
 use super::clients::{Clients, NEWTYPES, PROGENITOR, SETS, of};
 use super::node::{Node, transition};

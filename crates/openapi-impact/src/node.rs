@@ -38,7 +38,6 @@ impl<'a> Node<'a> {
         Self { document, value: document, pointer: Pointer::root() }
     }
 
-    /// The value under that key or at that index; `null` if it is absent.
     pub(super) fn at(&self, key: &str) -> Self {
         let value = match self.value {
             Tree::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
@@ -101,7 +100,6 @@ impl<'a> Node<'a> {
         self.chain().last().unwrap_or_else(|| self.clone())
     }
 
-    /// The node that has the keyword: itself, or what it refers to. Itself if there is none.
     pub(super) fn holder(&self, keyword: &str) -> Self {
         self.chain().find(|node| node.has(keyword)).unwrap_or_else(|| self.clone())
     }

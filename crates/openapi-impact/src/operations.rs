@@ -33,7 +33,6 @@ impl<'a> Operation<'a> {
         self.path.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect()
     }
 
-    /// The keyword of the operation, else of its path, else of the document.
     fn nearest(&self, keyword: &str) -> Node<'a> {
         let around = [&self.node, &self.path_item];
         around.iter().find_map(|node| node.get(keyword)).unwrap_or_else(|| self.node.of_document(keyword))

@@ -220,8 +220,7 @@ impl Comparison {
         }
     }
 
-    /// `additionalProperties`: what an object may hold beside what is described. It may hold anything
-    /// unless it says otherwise.
+    /// `additionalProperties`: what an object may hold beside what is described; anything unless it says otherwise.
     fn further_properties(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (was, is) = (old.at("additionalProperties"), new.at("additionalProperties"));
         let pointer = &new.pointer.at("additionalProperties");
@@ -278,8 +277,7 @@ impl Comparison {
         }
     }
 
-    /// `allOf`, `oneOf` and `anyOf`. Parts belong together by the component they name, else by their
-    /// place.
+    /// `allOf`, `oneOf` and `anyOf`. Parts belong together by the component that they name, else by their place.
     fn parts(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for keyword in ["allOf", "oneOf", "anyOf"] {
             let (was, is) = (old.at(keyword), new.at(keyword));

@@ -77,8 +77,7 @@ impl Comparison {
         }
     }
 
-    /// Schemas are types in generated code. The other components are only written out where they are
-    /// used.
+    /// Schemas are types in generated code. The other components are only written out where they are used.
     fn components(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let known_operations = with_arguments(old);
         self.title_collisions(old, new);

@@ -3,7 +3,6 @@
 
 use crate::program::{TIMEOUT, printed_key, run_program};
 
-/// Name of all entries.
 const SERVICE: &str = "inferstore";
 
 /// Keyring of the system.
@@ -19,8 +18,7 @@ enum Kind {
     Security,
 }
 
-/// Name of a keyring entry. It includes the base URL, so that a profile pointed at another service does not
-/// send it the key.
+/// Name of a keyring entry, with the base URL: a profile pointed at another service does not send it the key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) profile: &'a str,
@@ -72,8 +70,7 @@ impl Keyring {
         run_program(&self.call(entry, &Action::Remove).0, "", TIMEOUT).map(drop)
     }
 
-    /// Returns the command of an action, and its input. Arguments are visible to other users, so the key is
-    /// in the input.
+    /// Returns the command of an action, and its input, which has the key: other users can see the arguments.
     fn call(&self, Entry { profile, base_url }: Entry<'_>, action: &Action<'_>) -> (Vec<String>, String) {
         let service = format!("{SERVICE} {base_url}");
         let entry = match self.kind {

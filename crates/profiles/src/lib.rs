@@ -173,8 +173,7 @@ impl Profiles {
         write().map_err(|error| ProfileError::of_file(format!("{shown} cannot be written: {error}")))
     }
 
-    /// Locks the file for a read-modify-write of one process, until the lock is dropped. `None`: the file
-    /// system has no locks.
+    /// Locks the file for a read-modify-write, until the lock is dropped. `None`: the file system has no locks.
     pub fn lock(path: &Path) -> Option<fs::File> {
         let path = target_of(path);
         let folder = folder_of(&path);
@@ -354,7 +353,6 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns a nonempty environment variable.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

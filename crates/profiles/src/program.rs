@@ -12,7 +12,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit on the output of a program, in bytes.
 const MAX_OUTPUT: usize = 64 * 1024;
 
-/// Returns the key that a command prints on its first line.
 pub(crate) fn printed_key(command: &[String], timeout: Duration) -> Result<String, String> {
     let printed = run_program(command, "", timeout)?;
     match printed.lines().next().unwrap_or_default().trim() {
@@ -75,7 +74,6 @@ fn collect(chunks: &Receiver<Vec<u8>>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns a text on one line, without control characters and bidirectional marks.
 fn printable(text: &str) -> String {
     let is_gap = |c: char| c.is_whitespace() || inferstore::is_unprintable(c);
     text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

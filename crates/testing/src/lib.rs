@@ -32,9 +32,7 @@ const TAKES: Duration = Duration::from_secs(3);
 
 const QUEUED: Duration = Duration::from_secs(1);
 
-/// Scripted service instead of the network. Clones share one service.
-///
-/// See the [crate](self) for an example.
+/// Scripted service instead of the network, as in the example of the [crate](self). Clones share one service.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptedService(Arc<Mutex<State>>);
 

@@ -18,7 +18,6 @@ const WORD: &str = "unheard_of";
 const AMOUNT: &str = "128.507300000000000001";
 const PRICE: f64 = 0.123_456_789_012_345_68;
 
-/// Returns the members that differ from the expectation of the mode, if any.
 pub(crate) fn unexpected(mode: &str, seen: &Value) -> Option<String> {
     let code = match mode {
         "html502" => Some(502),

@@ -20,8 +20,7 @@ pub enum End {
     TimedOut,
 }
 
-/// Runs the program, passes every line of its output to `on_line`, and kills its group at `until`. No process
-/// of the group outlives this call.
+/// Runs the program, passes its lines to `on_line`, and kills its group at `until`; no process outlives this call.
 pub fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> Result<End> {
     let mut command = Command::new("sh");
     command.args(["-c", LEADER, "sh"]).arg(program.get_program()).args(program.get_args());

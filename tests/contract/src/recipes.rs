@@ -17,8 +17,7 @@ const VIDEO: &str = "video.mp4";
 const PHOTO_SOURCE: &str = "crates/cli/demo/hazy.png";
 const VIDEO_SIZE: usize = 5_242_881;
 
-/// Declared arguments of the blocks, and replacements with characters that are special in curl, jq or a form.
-/// Every block has one of each list.
+/// Arguments in every block, one of each list, and values with characters that are special in curl, jq or a form.
 const SPECIAL_NAMES: [(&str, &str); 2] = [
     ("--arg name photo.png", r#"--arg name 'a; "b" \ [1]{c} @<é&.png'"#),
     ("--arg name video.mp4", r#"--arg name 'a; "b" \ [1]{c} @<é&.mp4'"#),

@@ -59,7 +59,6 @@ impl Row {
         self.outcomes.push((column, Support::NotApplicable));
     }
 
-    /// Marks all modes as not applicable, for a client that is not run.
     pub(crate) fn skip_modes(mut self) -> Self {
         self.outcomes.extend(MODES.map(|(mode, _)| (mode, Support::NotApplicable)));
         self

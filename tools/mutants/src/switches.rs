@@ -1,5 +1,4 @@
-//! Mutants as branches of one program: each mutated place checks at runtime whether its mutant is enabled, so
-//! that all are built at once.
+//! Mutants as branches of one program, built at once: each mutated place checks at runtime if its mutant is enabled.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -96,8 +95,7 @@ impl Switched {
         self.branches.iter().map(|branch| branch.number)
     }
 
-    /// Returns the mutants that cause a compiler error at these places: those whose text is there, else those
-    /// of the smallest enclosing branch.
+    /// Returns the mutants to blame for compiler errors there: those whose text is there, else of the smallest branch.
     pub(super) fn blamed(&self, places: &[Range<usize>]) -> Vec<usize> {
         let contains = |range: &Range<usize>, place: &Range<usize>| {
             range.start <= place.start && place.end <= range.end && !range.is_empty()

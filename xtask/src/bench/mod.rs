@@ -1,5 +1,4 @@
-//! `cargo xtask bench`: measures the client, the service and their builds beside what one would use
-//! instead, and writes the scoreboard.
+//! `cargo xtask bench`: measures the client, the service and their builds beside alternatives, for the scoreboard.
 
 mod machine;
 mod page;
@@ -50,8 +49,7 @@ const PARTS: [Part; 7] = [
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
 ];
 
-/// Arguments of `cargo test` for the tests that measure; they are in the library of the service because they use its
-/// private items.
+/// Arguments of `cargo test` for the tests that measure, which use private items of the service.
 const TESTS_THAT_MEASURE: [&str; 7] = [
     "test",
     "--quiet",
@@ -126,8 +124,7 @@ impl Part {
         self.rows(|program| run(root, program))
     }
 
-    /// The rows of all programs. Every program runs, also after one that fails; then there are none, and the page
-    /// keeps those that it has.
+    /// Runs every program, also after one that fails; then returns no rows, and the page keeps those that it has.
     fn rows(&self, run: impl Fn(&str) -> Result<Vec<Row>>) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         let mut failures = Vec::new();

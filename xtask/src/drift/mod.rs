@@ -65,8 +65,7 @@ struct Installation {
 }
 
 impl Installation {
-    /// Sends one call and returns the status and the JSON of the response. The key does not stand among the arguments of a
-    /// process, which others may list.
+    /// Sends one call. The key does not stand among the arguments of a process, which others may list.
     fn send(&self, Call { method, path, body, .. }: &Call<'_>) -> Result<(u16, Value)> {
         ensure!(
             !self.key.contains(['"', '\\', '\n', '\r']),

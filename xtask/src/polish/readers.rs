@@ -1,5 +1,4 @@
-//! Gives every field whose type could refuse a harmless deviation a reader that does not, and writes
-//! numbers that travel as strings.
+//! Gives every field that could refuse a harmless deviation a lenient reader; writes numbers that travel as strings.
 
 use std::collections::BTreeSet;
 
@@ -53,8 +52,7 @@ fn is_scalar_schema(schema: &Value) -> bool {
     is_scalar && !has_stand_in && !is_vocabulary
 }
 
-/// The names of the types that only help, wherever they stand: a component has its own, a schema within
-/// another has a title.
+/// The names of the types that only help: a component has its own, a schema within another has a title.
 fn advisory(document: &Value) -> BTreeSet<String> {
     fn collect(name: &str, value: &Value, found: &mut BTreeSet<String>) {
         if value["x-advisory"] == true {
@@ -71,8 +69,7 @@ fn advisory(document: &Value) -> BTreeSet<String> {
     found
 }
 
-/// Returns how many of the fields are scalars. Advisory are fields of advisory types, and those of the pairs of type and
-/// field.
+/// Returns the number of scalar fields. `advisory_fields` are pairs of type and field.
 fn read_leniently(
     item: &mut ItemStruct,
     advisory: &BTreeSet<String>,
@@ -122,8 +119,7 @@ pub(super) fn outline(kind: &Type) -> (String, Option<&Type>) {
     (last.ident.to_string(), argument)
 }
 
-/// Replaces any other reader. An optional field may be absent too, unless progenitor
-/// gave it a reader because it must be there, or a default of its own.
+/// Replaces any other reader. An optional field may be absent too, unless progenitor requires or defaults it.
 fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> {
     let mut options = serde_options::take(&mut field.attrs)?;
     let is = |option: &Meta, name: &str| option.path().is_ident(name);

@@ -103,8 +103,7 @@ impl Spelling {
         self.module.as_ref().is_some_and(|module| module.name == name)
     }
 
-    /// Remembers the import, and returns how much of the path it makes superfluous. The root of the file
-    /// imports nothing.
+    /// Remembers the import, and returns how much of the path is superfluous. The root of the file imports nothing.
     fn import(&mut self, path: &str, name: &str, length: usize) -> usize {
         let Some(module) = &mut self.module else { return 0 };
         module.imports.entry(path.to_owned()).or_default().insert(name.to_owned());

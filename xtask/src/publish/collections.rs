@@ -1,5 +1,4 @@
-//! Collections of requests for Postman and Bruno, made of the examples of the document: one run of a model with chained
-//! variables, then every other operation.
+//! Collections of requests for Postman and Bruno, from the examples of the document: a chained run, then the others.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Every example of the document is valid against its schema, as a reader with nothing but the
-//! published JSON Schemas would find. An example that lies is worse than none.
+//! Every example of the document is valid against its schema, read with nothing but the published JSON Schemas.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;

@@ -1,6 +1,5 @@
-//! Every resource, every model input and every model output as a JSON Schema of its own, which needs
-//! no other file and no vocabulary but JSON Schema's: validators in strict mode refuse a keyword or a
-//! format that they do not know.
+//! Every resource, every model input and every model output as a JSON Schema of its own, which needs no other file and
+//! no other vocabulary: validators in strict mode refuse unknown keywords and formats.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! `cargo xtask publish`: a folder that can be put on any static web server, or handed over as it is.
-//! It depends on the repository alone: the same document makes the same bytes.
+//! `cargo xtask publish`: a folder for any static web server, or to hand over; the same document makes the same bytes.
 
 mod changelog;
 mod collections;
@@ -146,7 +145,6 @@ impl Job {
     }
 }
 
-/// The version must be high enough for what changed. Before the first version there is nothing to compare with.
 fn check_version(root: &Path) -> Result<String> {
     if published(root)?.is_empty() {
         return Ok("no version was published before\n".to_owned());
@@ -178,8 +176,7 @@ fn keep(root: &Path, version: &str, text: &str) -> Result<String> {
     }
 }
 
-/// Others must be able to read what was written: the 3.1 view as OpenAPI, the flows beside the
-/// document as they are published.
+/// Others must be able to read the 3.1 view as OpenAPI, and the flows beside the document as they are published.
 fn check_written(tools: &Tools<'_>, folder: &Path) -> Result<()> {
     let view = folder.join("inferstore-3.1.json");
     must("Python", tools.python("openapi-spec-validator")?.arg(&view))?;

@@ -18,13 +18,11 @@ const LOGOS: [&str; 2] =
 
 const NO_PICTURE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'/%3E";
 
-/// Without its picture the frame around it says nothing; and a word of the API in a table is not to
-/// be broken in two.
+/// Without its picture the frame around it says nothing; and a word of the API in a table is not to be broken in two.
 const STYLE: &str = "<style>a[href='https://redocly.com/redoc/'] { display: none !important } \
     td code { white-space: nowrap !important }</style>";
 
-/// Content security policy of the pages: the browser loads no script, picture, font or count of visitors from
-/// elsewhere, whatever the program of Redocly requests.
+/// Content security policy of the pages: the browser loads nothing from elsewhere, whatever Redocly requests.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";
@@ -78,8 +76,7 @@ fn with_links(value: Tree) -> Tree {
     }
 }
 
-/// The document with the sample of a call in the description of every operation, since the program
-/// shows no samples elsewhere.
+/// The document with a sample call in each description of an operation: Redocly shows no samples elsewhere.
 fn with_calls(document: &Tree) -> Tree {
     match document {
         Tree::Map(members) => {

@@ -1,5 +1,4 @@
-//! The document as OpenAPI 3.1, whose schemas are JSON Schemas of 2020-12. It says the same; only the
-//! spelling differs.
+//! The document as OpenAPI 3.1, whose schemas are JSON Schemas of 2020-12: the same in another spelling.
 
 use indexmap::IndexMap;
 use serde_json::{Value, json};

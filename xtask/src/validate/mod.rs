@@ -91,8 +91,7 @@ fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String 
 struct Check<'a> {
     root: &'a Value,
     mistakes: Vec<Mistake>,
-    /// Everything that could stand in a section of the components, wherever it stands: the section,
-    /// the thing and its place.
+    /// Everything that could stand in a section of the components: the section, the thing and its place.
     found: Vec<(&'static str, &'a Value, Pointer)>,
     /// Every reference: the section that it must lead to, the reference and its place.
     references: Vec<(&'static str, &'a str, Pointer)>,

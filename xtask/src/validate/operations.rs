@@ -146,7 +146,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The parameters in a path. Nothing, if its braces do not pair up.
 fn names_in(path: &str) -> Option<BTreeSet<&str>> {
     let mut pieces = path.split('{');
     let mut between = vec![pieces.next()?];

@@ -1,5 +1,4 @@
-//! Validation of the schemas of responses: they can grow, every optional property may be null, and
-//! none of them limits what the service may send.
+//! Validation of schemas of responses: they can grow, optional properties may be null, and nothing limits the service.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +53,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns the target of a reference with its place, or the value itself with its own.
     fn followed(&self, value: &'a Value, pointer: Pointer) -> (&'a Value, Pointer) {
         match value["$ref"].as_str().and_then(|reference| Some((reference, target(self.root, reference)?))) {
             Some((reference, target)) => self.followed(target, Pointer::of_reference(reference)),

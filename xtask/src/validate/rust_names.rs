@@ -23,8 +23,7 @@ pub(super) fn is_rust_name(name: &str) -> bool {
     syn::parse_str::<syn::Ident>(name).is_ok()
 }
 
-/// Different names of the document that have become one in the generated code. How the generator turns
-/// names is its own affair, so this looks at what it made of them.
+/// Different names of the document that are one in the generated code, which shows how the generator turns names.
 pub(crate) fn clashes(file: &File, document: &Value) -> Vec<Mistake> {
     let mut clashes = Clashes { document, mistakes: Vec::new() };
     clashes.visit_file(file);

@@ -52,8 +52,7 @@ impl<'a> Check<'a> {
         self.model_kinds();
     }
 
-    /// The title of an inline object names a Rust type; of two that are named alike, one would
-    /// silently stand in for the other.
+    /// The title of an inline object names a Rust type; of two alike, one would silently stand in for the other.
     fn titles(&mut self) {
         let mut seen: BTreeMap<&str, Pointer> = BTreeMap::new();
         for (name, _) in members(&self.root["components"]["schemas"]) {
@@ -137,8 +136,7 @@ impl<'a> Check<'a> {
                 let message = format!("properties are written in snake_case: {}", snake_case(name));
                 self.wrong(pointer.at("properties").at(name), message);
             }
-            // One that is a `$ref` has the description of its target, one with properties is reported as
-            // a schema.
+            // A `$ref` has the description of its target, and a property with properties is reported as a schema.
             if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {
                 self.wrong(pointer.at("properties").at(name), "the property has no description");
             }

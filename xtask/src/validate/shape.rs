@@ -1,5 +1,4 @@
-//! The shape of the document: OpenAPI's own JSON Schema, changed by a patch, and what its errors mean to an
-//! author of the document.
+//! The shape of the document: OpenAPI's own JSON Schema with a patch, and the meaning of its errors to an author.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +45,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// Makes every extension an error, so that `unknown_keyword` can tell those of other tools from misspelt ones of
-/// ours.
+/// Makes every extension an error, so that `unknown_keyword` can tell foreign ones from misspelt ones of ours.
 fn without_extensions(schema: &mut Value) {
     if let Some(patterns) = schema.get_mut("patternProperties").and_then(Value::as_object_mut) {
         patterns.remove(EXTENSIONS);
@@ -166,8 +164,7 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the end of a message about a property of an object that stands a level too far out or in, if the unknown
-/// keyword looks like one.
+/// Returns the end of a message, if the unknown keyword looks like a property that stands a level too far out or in.
 fn misplaced_property(schema: &Value, pointer: &Pointer) -> Option<String> {
     let (name, parents) = pointer.keys().split_last()?;
     let value = &schema[name.as_str()];

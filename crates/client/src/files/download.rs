@@ -22,7 +22,6 @@ use crate::transport::{Core, Deadline, Error, Events, FileError, FileErrorKind, 
 
 const MAX_REDIRECTS: u32 = 5;
 
-/// Limit of [`Download::bytes`], unless [`Limits::max_size`] sets another one: 256 MiB.
 const MAX_IN_MEMORY: u64 = 256 * 1024 * 1024;
 
 /// Extensions for types whose first extension in `mime_guess` is unusual.
@@ -41,8 +40,7 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 /// # }
 /// ```
 ///
-/// The API key is not sent. A request with a transient failure is retried; a connection lost within the content
-/// ends the download.
+/// The API key is not sent. Transient failures are retried; a connection lost within the content ends the download.
 #[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
 pub struct Download {
@@ -61,8 +59,7 @@ pub struct Limits {
     /// Maximum size in bytes; the download fails as soon as the content is known to be larger. Default: none,
     /// except for [`Download::bytes`].
     pub max_size: Option<u64>,
-    /// Replaces an existing regular file, never anything else. Default: `false`; in a folder, an existing
-    /// name then gets a number.
+    /// Replaces an existing file, if regular. Default: `false`; in a folder, an existing name then gets a number.
     pub overwrite: bool,
 }
 
@@ -143,11 +140,7 @@ impl Download {
 
     /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. An
     /// existing name gets a number, unless [`overwrite`](Limits::overwrite) is set. Characters that could
-    /// lead out of the folder become `_`. A missing folder is created.
-    ///
-    /// # Errors
-    ///
-    /// As [`to_file`](Self::to_file).
+    /// lead out of the folder become `_`. A missing folder is created. Fails as [`to_file`](Self::to_file) does.
     pub fn to_dir(self, folder: impl Into<PathBuf>, stem: impl Into<String>) -> DownloadEvents {
         self.saved(folder.into(), Some(stem.into()))
     }
@@ -157,11 +150,8 @@ impl Download {
         Events::new(|events| self.save(path, stem, events).boxed())
     }
 
-    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Limits::max_size) sets another limit.
-    ///
-    /// # Errors
-    ///
-    /// As [`to_file`](Self::to_file).
+    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Limits::max_size) sets another limit. Fails as
+    /// [`to_file`](Self::to_file) does.
     pub fn bytes(self) -> BoxFuture<'static, Result<Bytes>> {
         let download = self.limits(|limits| _ = limits.max_size.get_or_insert(MAX_IN_MEMORY));
         let content = download.stream().0.try_fold(Vec::new(), |mut content, bytes| async move {
@@ -237,7 +227,6 @@ impl Download {
         deadline.bound(Box::pin(work)).await
     }
 
-    /// Requests the content, with retries after transient failures.
     async fn request(&self, method: Method, deadline: Deadline) -> Result<Transfer> {
         let url = files::web_url(self.url.trim()).ok_or_else(|| {
             Error::InvalidArgument("the download is not a URL with http or https".to_owned())
@@ -254,7 +243,6 @@ impl Download {
         }
     }
 
-    /// Requests the content once, and follows redirects.
     async fn attempt(&self, method: &Method, url: &Url, number: u32) -> Result<Transfer, FileError> {
         let (core, host) = (&self.core, host(url));
         let attempt = Attempt { operation: "download", number };
@@ -287,7 +275,6 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default()
 }
 
-/// Sends a request without a body, and follows redirects as far as the filter accepts their URLs.
 pub(super) async fn follow(
     core: &Core,
     method: Method,
@@ -324,7 +311,6 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// Returns the next bytes, or `None` at the end of the content.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let idle_timeout = self.core.timeouts.transfer;
         let bytes = files::within(host(&self.url), idle_timeout, self.response.chunk()).await?;
@@ -347,7 +333,6 @@ impl Transfer {
         }
     }
 
-    /// Returns the name with the extension of the MIME type, else of the URL.
     fn file_name(&self, stem: &str) -> String {
         let is_harmful = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
         // A leading dot would hide the file or lead out of the folder.
@@ -410,7 +395,6 @@ fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     }
 }
 
-/// Moves the file to its destination. In a folder, an existing name gets a number.
 fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         check_destination(&path, overwrite)?;

@@ -5,15 +5,12 @@ use mime::Mime;
 
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Returns true if the MIME type is specific.
 pub(crate) fn is_known(mime: &str) -> bool {
     canonical(mime).is_some_and(|mime| mime != OCTET_STREAM)
 }
 
-/// Chooses the MIME type of a file: the explicit one, else a specific one by content, else by extension, else
-/// any by content, else `application/octet-stream`.
-///
-/// `Err` returns an explicit type that is not a MIME type.
+/// Chooses the MIME type of a file: the explicit one, else a specific one by content, else by extension, else any by
+/// content, else `application/octet-stream`. `Err` is an explicit type that is not a MIME type.
 pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]) -> Result<String, &'a str> {
     if let Some(mime) = explicit {
         return if is_well_formed(mime) { Ok(mime.to_owned()) } else { Err(mime) };
@@ -68,7 +65,6 @@ fn parse(mime: &str) -> Option<Mime> {
         .filter(|mime| !mime.type_().as_str().is_empty() && !mime.subtype().as_str().is_empty())
 }
 
-/// Returns the type in lower case, without parameters and the prefix `x-`; `None` if it is unreadable.
 fn canonical(mime: &str) -> Option<String> {
     let essence = parse(mime.trim())?.essence_str().to_ascii_lowercase().replace("/x-", "/");
     Some(if essence == "image/jpg" { "image/jpeg".to_owned() } else { essence })

@@ -30,7 +30,6 @@ fn web_url(text: &str) -> Option<Url> {
     Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// Bounds a request by an idle timeout.
 async fn within<T>(
     file: &str,
     idle_timeout: Duration,
@@ -47,7 +46,6 @@ fn idle(file: &str, timeout: Duration) -> FileError {
     FileError::new(file, FileErrorKind::Transport, message)
 }
 
-/// Makes the error of a missing or incomplete response.
 fn transport(file: &str, error: reqwest::Error) -> FileError {
     let error = error.without_url();
     let (kind, message) = if error.is_builder() {
@@ -62,7 +60,6 @@ fn transport(file: &str, error: reqwest::Error) -> FileError {
     FileError::new(file, kind, message).with_source(error)
 }
 
-/// Makes the error of a response with a failure.
 async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileError {
     let status = response.status();
     let retry_after = retry::retry_after(response.headers());

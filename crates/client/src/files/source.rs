@@ -17,10 +17,8 @@ use crate::files::mime;
 use crate::memory::hasher;
 use crate::transport::{FileError, FileErrorKind, Result};
 
-/// Largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
 
-/// Number of bytes examined for the MIME type.
 const SNIFF_LENGTH: usize = 8 * 1024;
 
 /// Longest part of a file name in a stored name, in bytes.
@@ -40,9 +38,8 @@ pub(super) const CHUNK: usize = 64 * 1024;
 ///     .file("mask_img", File::bytes("mask.png", vec![0_u8; 16]).with_mime("image/png"));
 /// ```
 ///
-/// A file is read when it is used. An empty file, or one larger than 104,857,600 bytes (100 MiB), is then
-/// rejected before a request is sent. A clone is the same file; a reader is read once for all clones, and equal
-/// only to them.
+/// A file is read on use. An empty file, or one larger than 104,857,600 bytes (100 MiB), is then rejected before a
+/// request is sent. A clone is the same file; a reader is read once for all clones, and equal only to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     source: Source,
@@ -76,9 +73,8 @@ impl File {
         Self::new(name, Source::Bytes(bytes.into()))
     }
 
-    /// Makes a file from a reader. The content is copied to a temporary file at first use, because the size
-    /// must be known before the upload, and a retry needs the content again. The last clone deletes the
-    /// temporary file.
+    /// Makes a file from a reader. The content is copied to a temporary file at first use, because the size must be
+    /// known before the upload, and a retry needs the content again. The last clone deletes that file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
         Self::new(name, Source::Reader(Spool(spool(reader).map_err(Arc::new).boxed().shared())))
     }
@@ -95,8 +91,7 @@ impl File {
         Self { mime: Some(mime.into()), ..self }
     }
 
-    /// Reads the file once, for its size, MIME type and content hash; also for the hash of its stored name, if
-    /// there is a key.
+    /// Reads the file once, for size, MIME type and content hash; with a key, also for the hash of the stored name.
     pub(crate) async fn prepare(&self, key: Option<SipHasher24>) -> Result<Prepared> {
         let label = match &self.source {
             Source::Path(path) => path.display().to_string(),
@@ -172,7 +167,6 @@ impl Source {
     }
 }
 
-/// Omits the content.
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -183,36 +177,30 @@ impl fmt::Debug for Source {
     }
 }
 
-/// File that was read once, with the properties needed before the upload.
 #[derive(Clone)]
 pub(crate) struct Prepared {
     pub(crate) label: String,
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) mime: String,
-    /// Number of pixels of a picture, from its header.
     pub(crate) pixels: Option<u64>,
     /// Identity of the content: a 128-bit hash keyed per process, so that nobody can construct a collision.
     pub(crate) content_id: u128,
-    /// Keyed hash of content and MIME type, if a key was given. A stored file that is named by it has the same
-    /// content.
+    /// Keyed hash of content and MIME type, if a key was given: a stored file named by the hash has this content.
     pub(super) name_hash: Option<u128>,
-    /// True if the upload replaces a stored file of the same name.
     pub(super) overwrite: bool,
     source: Source,
 }
 
 impl Prepared {
-    /// Gives the file an unguessable name: the URL of an input is its only access control, and the service
-    /// does not define the effect of a name that exists. If stored content is reused, equal content has the same
-    /// name in every process with this API key.
+    /// Gives the file an unguessable name: the URL of an input is its only access control, and the service does not
+    /// define the effect of a name that exists. Reused content has the same name in every process with this API key.
     pub(crate) fn with_stored_name(self, is_reused: bool) -> Self {
         let name_hash = self.name_hash.filter(|_| is_reused);
         let prefix = name_hash.map_or_else(random_hex, |hash| format!("{hash:032x}"));
         Self { name: format!("{prefix}-{}", storable(&self.name)), name_hash, ..self }
     }
 
-    /// Opens the content from its beginning.
     pub(super) async fn open(&self) -> Result<Box<dyn AsyncRead + Send + Unpin>, FileError> {
         self.source.open().await.map_err(|error| unreadable(&self.label, error))
     }
@@ -227,7 +215,6 @@ fn storable(name: &str) -> String {
     format!("{}{}", &name[..end], &name[extension..])
 }
 
-/// Size, hash and first bytes of a content, computed chunk by chunk.
 pub(super) struct Digest {
     pub(super) size: u64,
     hasher: SipHasher13,
@@ -255,7 +242,6 @@ impl Digest {
         self.hasher.finish128().as_u128()
     }
 
-    /// Returns the keyed hash of content, size and MIME type, if there is a key.
     fn name_hash(&self, mime: &str) -> Option<u128> {
         let mut hasher = self.name_hasher?;
         hasher.write(&self.size.to_le_bytes());
@@ -315,8 +301,7 @@ pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {
     FileError::new(file, kind, "it cannot be read").with_source(error)
 }
 
-/// Runs blocking file operations on Tokio's blocking threads. If the caller is canceled, the result is
-/// dropped, including a temporary file.
+/// Runs file operations on Tokio's blocking threads. A canceled caller drops the result, including a temporary file.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

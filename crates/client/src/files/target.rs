@@ -24,7 +24,6 @@ pub(crate) struct Target {
     pub(crate) redactor: Redactor,
 }
 
-/// Method of an upload, given by the endpoint.
 pub(crate) enum UploadMethod {
     Put { content_type: HeaderValue },
     Form { fields: Vec<(String, String)> },

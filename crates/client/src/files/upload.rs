@@ -154,8 +154,7 @@ impl Upload {
 
 awaited!(Upload => UploadedFile, |upload| upload.events().into_future());
 
-/// Uploads a prepared file. `on_target` gets each target before it is used: an upload cut off by a deadline
-/// may still be stored.
+/// Uploads a file. `on_target` gets each target before its use: an upload cut off by a deadline may still be stored.
 pub(crate) async fn upload(
     core: &Core,
     folder: UploadFolder,
@@ -179,7 +178,6 @@ fn content_length(response: &Response) -> Option<u64> {
     response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Receives the future URL of a file.
 type OnTarget<'a> = &'a (dyn Fn(&str) + Sync);
 
 struct Transfer<'a> {
@@ -245,8 +243,7 @@ impl Transfer<'_> {
         Ok(target)
     }
 
-    /// Returns true if the same content is stored under this name. Fails if another content is. A store may respond
-    /// with 403 if there is none.
+    /// Returns true if this content is stored under this name; fails if another is. A store may respond 403 for none.
     async fn is_same_stored(&self, target: &Target, number: u32) -> Result<bool, FileError> {
         let Some(url) = files::web_url(&target.download_url) else { return Ok(false) };
         let read =
@@ -278,7 +275,6 @@ impl Transfer<'_> {
         Ok(digest.size == self.file.size && digest.id() == self.file.content_id)
     }
 
-    /// Sends the whole file once.
     async fn send(&mut self, target: &Target, number: u32) -> Result<(), FileError> {
         if !self.is_started {
             if !self.file.overwrite && self.is_same_stored(target, number).await? {
@@ -321,8 +317,7 @@ impl Transfer<'_> {
         request.build()
     }
 
-    /// Sends the request, bounded by the idle timeout between chunks and by the response timeout after the
-    /// last chunk.
+    /// Sends the request, bounded by the idle timeout between chunks and by the response timeout after the last.
     async fn response(
         &mut self,
         request: reqwest::Result<Request>,
@@ -350,7 +345,6 @@ impl Transfer<'_> {
         }
     }
 
-    /// Reports progress beyond that of earlier attempts.
     fn progress(&mut self, sent: u64) {
         debug_assert!(sent <= self.file.size, "an upload sent more bytes than its file has");
         if sent > self.sent {
@@ -369,8 +363,7 @@ struct Body {
 }
 
 impl Body {
-    /// Returns the chunks. `sent` counts the bytes, and closes when the body ends or is dropped; `failure` is
-    /// set if the file caused the end.
+    /// Counts the bytes in `sent`, which closes when the body ends or is dropped; sets `failure` if the file fails.
     fn chunks(
         self,
         sent: watch::Sender<u64>,
@@ -414,8 +407,7 @@ impl Body {
     }
 }
 
-/// Returns the timeout of the response after the last byte: buffers of this machine still hold content, and
-/// the store has to process the file.
+/// Allows time after the last byte: buffers of this machine still hold content, and the store processes the file.
 fn response_timeout(timeouts: Timeouts, size: u64) -> Duration {
     let buffered = Duration::from_secs(size.min(MAX_BUFFERED) / MIN_THROUGHPUT);
     timeouts.transfer.max(timeouts.read).saturating_add(buffered)

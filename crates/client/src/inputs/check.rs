@@ -1,8 +1,5 @@
-//! Local validation: checks inputs against the declared parameters of a model and writes each value
-//! in the JSON type that the model takes. No I/O.
-//!
-//! Only what the declaration makes certain is refused; everything else is sent, and the service
-//! decides.
+//! Local validation, without I/O: checks inputs against the declared parameters of a model, and writes each value in
+//! the JSON type that the model takes. Refuses only what the declaration makes certain; the service decides the rest.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +18,6 @@ use crate::transport::redact::{cut, mask_urls};
 /// Maximum length of a value or name in a message, in characters.
 const MAX_TEXT: usize = 80;
 
-/// Maximum length of a list in a message.
 const MAX_LISTED: usize = 20;
 
 /// Minimum similarity of a suggestion. Lower values suggest names that share a few letters by chance.
@@ -36,15 +32,11 @@ const MIN_CONTAINED: usize = 3;
 /// Maximum length of a compared word, because the time grows with both lengths.
 const MAX_COMPARED: usize = 200;
 
-/// Description of a URL in messages.
 const URL: &str = "a URL that starts with http:// or https://";
 
-/// Checks inputs against the declared parameters. Null counts as absent, and a file of unknown MIME type
-/// passes the type check.
-///
-/// A model that declares nothing accepts everything: its schema may be missing from the response. Otherwise
-/// undeclared inputs are rejected, because a mistyped name would be a paid run without the input. Returns the
-/// values to send, without files.
+/// Checks inputs, and returns the values to send, without files. Null counts as absent, and a file of unknown MIME
+/// type passes. A model that declares nothing accepts everything: its schema may be missing from the response.
+/// Otherwise undeclared inputs are rejected, because a mistyped name would be a paid run without the input.
 pub(crate) fn check(
     declared: &BTreeMap<String, Descriptor>,
     inputs: &BTreeMap<String, Input>,
@@ -127,8 +119,7 @@ fn fit_file(name: &str, descriptor: &Descriptor, file: &File) -> Result<(), Viol
     }
 }
 
-/// Returns the message for a picture that is too large. Rounds the size up and the limit down, so that the size
-/// shown exceeds the limit shown.
+/// Rounds the size up and the limit down, so that the size shown exceeds the limit shown.
 fn too_many_pixels(pixels: u64, most: u64) -> String {
     let unit = if most < 100_000 { 1 } else { 100_000 };
     let [pixels, most] = [pixels.div_ceil(unit), most / unit].map(|units| (units * unit) as f64 / 1e6);
@@ -178,8 +169,7 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
     }
 }
 
-/// Finds the option. Texts are compared exactly, as in the service: a nearly right word may be near two
-/// options. Numbers are compared by value, such as "1.0".
+/// Compares texts exactly, as the service does (a nearly right word may be near two options), and numbers by value.
 fn find_option<'a>(options: &'a [Sample], given: &Value) -> Option<&'a Sample> {
     let text = text_of(given);
     let same_text = || options.iter().filter(|option| option.as_str() == text);
@@ -235,8 +225,7 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Returns true for an absolute URL over http or https. Stricter than the parser, which also accepts
-/// `https:///host` and surrounding white space.
+/// Returns true for an absolute web URL. The parser also accepts `https:///host` and surrounding white space.
 fn is_web_url(text: &str) -> bool {
     let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
     let is_clean = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
@@ -246,7 +235,6 @@ fn is_web_url(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
-/// Formats a value; omits the content of lists and objects.
 pub(super) fn value_shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -267,7 +255,6 @@ fn quoted(text: &str) -> String {
     format!("{:?}", cut(&masked, MAX_TEXT))
 }
 
-/// Formats foreign text, such as a name, without quotes.
 pub(super) fn plain(text: &str) -> String {
     quoted(text).trim_matches('"').to_owned()
 }

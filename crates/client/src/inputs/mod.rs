@@ -30,15 +30,13 @@ use crate::transport::error::{Error, Result};
 /// assert_eq!(same.get("template"), inputs.get("template"));
 /// ```
 ///
-/// Before anything is sent, they are checked against what the model declares, and each value is written
-/// in the JSON type that the model takes: `30` is sent as `"30"` where the samples are strings.
-///
-/// They can be read from JSON, which never reads a file of this machine: text in it stays text.
+/// Before anything is sent, inputs are checked against what the model declares, and each value is written in the JSON
+/// type that the model takes: `30` is sent as `"30"` where the samples are strings. Inputs can be read from JSON,
+/// which never reads a file of this machine: text in it stays text.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Inputs {
-    /// Inputs, sorted by name; a map would take ten times the memory of a batch. An error has the reason why
-    /// the input cannot be sent, and is reported when the inputs are used.
+    /// Sorted by name; a map would take ten times the memory of a batch. An error is reported on use of the inputs.
     fields: Vec<(String, Result<Input, String>)>,
 }
 
@@ -52,8 +50,7 @@ pub struct Inputs {
 /// assert_eq!(Input::from("https://host.example/a.jpg"), Input::Value("https://host.example/a.jpg".into()));
 /// ```
 ///
-/// Text is never a path: otherwise a program that forwards untrusted text could upload any file of this
-/// machine.
+/// Text is never a path: otherwise a program that forwards untrusted text could upload any file of this machine.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
@@ -104,10 +101,8 @@ impl Inputs {
         Self::default()
     }
 
-    /// Sets a parameter to a value: a number, a text, a URL, or any serializable value.
-    ///
-    /// A value that cannot be written as JSON is reported when the inputs are used. NaN and infinity become
-    /// `null`, which counts as absent.
+    /// Sets a parameter to a value: a number, a text, a URL, or any serializable value. A value that cannot be
+    /// written as JSON is reported when the inputs are used. NaN and infinity become `null`, which counts as absent.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let name = name.into();
@@ -116,10 +111,9 @@ impl Inputs {
         self.with(name, value)
     }
 
-    /// Sets a parameter to a file: a URL with `http://` or `https://` as text, or a local file as a [`Path`],
-    /// a [`PathBuf`] or a [`File`]. A local file is uploaded and replaced by its URL.
-    ///
-    /// Other text is reported when the inputs are used, before anything is read or sent.
+    /// Sets a parameter to a file: a URL with `http://` or `https://` as text, or a local file as a [`Path`], a
+    /// [`PathBuf`] or a [`File`], which is uploaded and replaced by its URL. Other text is reported when the inputs
+    /// are used, before anything is read or sent.
     #[must_use]
     pub fn file(self, name: impl Into<String>, file: impl Into<Input>) -> Self {
         let name = name.into();
@@ -147,7 +141,6 @@ impl Inputs {
         self.fields[self.place(name).ok()?].1.as_ref().ok()
     }
 
-    /// Returns the place of an input, or the one where it belongs.
     fn place(&self, name: &str) -> std::result::Result<usize, usize> {
         self.fields.binary_search_by(|(field, _)| field.as_str().cmp(name))
     }
@@ -163,7 +156,6 @@ impl Inputs {
         values.map(Self::from).map_err(|error| Error::InvalidArgument(not_json(error)))
     }
 
-    /// Returns the fields, if all can be sent.
     pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
         let fields = self.fields.into_iter().map(|(name, input)| Ok((name, input?)));
         fields.collect::<Result<_, String>>().map_err(Error::InvalidArgument)
@@ -182,7 +174,6 @@ fn not_a_url(name: &str, value: &Value) -> String {
     )
 }
 
-/// Returns true if the text starts with `http://` or `https://`.
 pub(crate) fn is_http(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")

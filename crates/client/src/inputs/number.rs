@@ -6,7 +6,6 @@ use serde_json::{Number, Value};
 
 use super::check::plain;
 
-/// JSON type in which a parameter is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonType {
     Text,
@@ -14,11 +13,9 @@ pub(super) enum JsonType {
 }
 
 impl JsonType {
-    /// Derives the JSON type from the samples; `None` without samples that show one.
-    ///
-    /// Typing rule: numeric parameters may have to be sent as strings; if all samples are strings, strings
-    /// are sent. Among mixed samples, one bare number means bare numbers: the model accepts it, while its
-    /// string samples may be words such as "auto".
+    /// Derives the JSON type from the samples; `None` without samples that show one. Numeric parameters may have to
+    /// be sent as strings; if all samples are strings, strings are sent. Among mixed samples, one bare number means
+    /// bare numbers: the model accepts it, while its string samples may be words such as "auto".
     pub(super) fn of(samples: &[Sample]) -> Option<Self> {
         let is_bare_number =
             |sample: &Sample| !sample.is_string() && sample.as_str().parse::<Decimal>().is_ok();
@@ -32,7 +29,6 @@ impl JsonType {
     }
 }
 
-/// Given number with its exact value.
 pub(super) struct Numeric<'a> {
     given: &'a Value,
     text: String,
@@ -40,7 +36,6 @@ pub(super) struct Numeric<'a> {
 }
 
 impl<'a> Numeric<'a> {
-    /// Parses a number, or a numeric text with surrounding space.
     pub(super) fn of(given: &'a Value) -> Option<Self> {
         let text = match given {
             Value::Number(number) => number.to_string(),
@@ -80,8 +75,7 @@ fn exact(text: &str) -> Option<Value> {
 pub(super) struct Range(NumConfig);
 
 impl Range {
-    /// Reads the range. An empty range is a mistake in the catalog and is ignored, because it would block
-    /// every run.
+    /// Ignores an empty range, which is a mistake in the catalog and would block every run.
     pub(super) fn of(descriptor: &Descriptor) -> Self {
         let mut config = descriptor.num_config.clone().unwrap_or_default();
         if matches!((&config.min, &config.max), (Some(min), Some(max)) if min > max) {

@@ -15,12 +15,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Returns the keys of the account without their secrets, newest first, and whether this key may make and
-    /// revoke keys.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
+    /// Returns the keys without their secrets, newest first, and whether this key may make and revoke keys.
     pub fn list(&self) -> BoxFuture<'static, Result<KeyPage>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::LIST_KEYS).send(|api| api.list_keys()).await }.boxed()
@@ -40,8 +35,7 @@ impl Keys {
     /// # }
     /// ```
     ///
-    /// It is sent once. If the response is lost, find the key by its name in [`list`](Self::list), revoke it, and
-    /// make another one.
+    /// Sent once: after a lost response, revoke the key that [`list`](Self::list) has by its name, and make another.
     ///
     /// # Errors
     ///

@@ -41,8 +41,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Stream over all records of a list. Reads the next page when the records of the last one are used up, and
-/// ends with its first error.
+/// Stream over all records of a list, which reads a page when the last one is used up, and ends with its first error.
 pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
@@ -82,18 +81,12 @@ impl Tasks {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// The stream ends with its first error.
     pub fn list(&self) -> Listing<TaskRecord> {
         let tasks = self.clone();
         Listing::new(0, move |offset| tasks.page(MAX_LIST_TASKS_LIMIT, offset))
     }
 
     /// Returns one page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn page(&self, limit: u32, offset: u64) -> BoxFuture<'static, Result<Page<TaskRecord>>> {
         let core = Arc::clone(&self.core);
         Box::pin(async move {
@@ -137,7 +130,6 @@ impl FileQuery {
 }
 
 impl Folder {
-    /// Returns the name if the folder can be listed.
     fn listable(&self) -> Result<FolderName> {
         if RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {
             return Err(Error::InvalidArgument(format!(
@@ -152,11 +144,9 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::File`](crate::Error::File) if the file cannot be read, is empty or larger than 100 MiB,
-    /// changes during the upload, or is rejected by object storage;
-    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
-    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the
-    /// service issues the target.
+    /// [`Error::File`] if the file cannot be read, is empty or larger than 100 MiB, changes during the upload, or is
+    /// rejected by object storage; [`Error::InvalidArgument`] for a folder without uploads;
+    /// [`Error::DeadlineReached`]; and those of every call, because the service issues the target.
     pub fn upload(&self, file: impl Into<File>) -> Upload {
         Upload::new(Arc::clone(&self.core), self.name.clone(), file.into())
     }
@@ -174,8 +164,6 @@ impl Folder {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// The stream ends with its first error.
     pub fn list(&self, query: FileQuery) -> Listing<StorageFile> {
         let folder = self.clone();
         let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);

@@ -39,8 +39,7 @@ impl Model {
         Run::new(Arc::clone(&self.core), self.id.clone(), Ok(inputs.into()), Ok)
     }
 
-    /// Runs a model of a known kind: typed inputs, typed outputs. A file input takes a path, a URL or a
-    /// [`File`](crate::File).
+    /// Runs a model of a known kind, with typed inputs and outputs. A file is a path, a URL or a [`File`](crate::File).
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
@@ -62,17 +61,12 @@ impl Model {
         Run::new(Arc::clone(&self.core), self.id.clone(), inputs, Outcome::typed)
     }
 
-    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a
-    /// crash: see [`PreparedRun`].
+    /// Checks the inputs and uploads the files: see [`Run::prepare`].
     pub fn prepare(&self, inputs: impl Into<Inputs>) -> BoxFuture<'static, Result<PreparedRun>> {
         self.run(inputs).prepare()
     }
 
     /// Returns the full record.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn get(&self) -> BoxFuture<'static, Result<ModelDetail>> {
         let model = self.clone();
         Box::pin(async move {
@@ -82,30 +76,18 @@ impl Model {
     }
 
     /// Returns the price of one run.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn cost(&self) -> BoxFuture<'static, Result<TaskCost>> {
         let model = self.clone();
         async move { model.core.model_cost(&model_id(&model.id)?, Deadline::never()).await }.boxed()
     }
 
     /// Returns whether a node serves the model now.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn serving(&self) -> BoxFuture<'static, Result<ServingStatus>> {
         let model = self.clone();
         async move { model.core.model_serving(&model_id(&model.id)?, Deadline::never()).await }.boxed()
     }
 
     /// Returns the active version with its declared inputs and outputs, bypassing the cache.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn versioning(&self) -> BoxFuture<'static, Result<ModelVersioning>> {
         let model = self.clone();
         async move { model.core.versioning(&model_id(&model.id)?, Deadline::never()).await }.boxed()

@@ -30,7 +30,6 @@ use crate::transport::{
 /// Maximum number of searches of the history for one create: the service may still be working on it.
 const MAX_SEARCHES: u32 = 3;
 
-/// Create request, with the data that identifies its task.
 pub(crate) struct Create {
     pub(super) core: Arc<Core>,
     key: IdempotencyKey,
@@ -44,8 +43,7 @@ pub(crate) struct Create {
 #[derive(Clone, Debug)]
 pub(crate) struct Created {
     pub(crate) task: TaskId,
-    /// True if the task was found in the history: only an upload among its inputs then proves that it belongs
-    /// to this run, which may cancel it.
+    /// True if the task was found in the history: only an upload among its inputs proves that this run may cancel it.
     pub(crate) is_adopted: bool,
 }
 
@@ -66,7 +64,6 @@ impl Create {
         Ok(Self { core, key, input: TaskInput(inputs), inputs_key, is_unmistakable, deadline })
     }
 
-    /// Asserts that the create carries this identifier of its run as the idempotency key.
     pub(super) fn assert_key(&self, run: &str) {
         debug_assert_eq!(self.key.as_str(), run, "a create carries the idempotency key of another run");
     }
@@ -101,8 +98,7 @@ impl Create {
         };
         let mut found = Found::default();
         if self.core.key_retention().is_none() {
-            // Time of the create by the clock of the service, which the response shows. A suspended machine
-            // counts less elapsed time.
+            // Time of the create by the clock of the service. A suspended machine counts less elapsed time.
             let since = |now: SystemTime| {
                 let counted = now.checked_sub(sent_at.elapsed())?;
                 Some(service_time.map_or(counted, |shown| shown.min(counted)))
@@ -138,9 +134,8 @@ impl Create {
         Ok(Created { task, is_adopted: false })
     }
 
-    /// Searches for the task of a lost create. Adopts exactly one match; a match that may belong to another
-    /// create of this client with the same inputs does not count. `None`: the service supports idempotency
-    /// keys, so the create can be retried.
+    /// Searches for the task of a lost create, and adopts exactly one match that cannot belong to another create of
+    /// this client. `None`: the service supports idempotency keys, so the create can be retried.
     async fn reconcile(
         &self,
         since: impl Fn(SystemTime) -> Option<SystemTime> + Copy + Send,
@@ -178,14 +173,12 @@ impl Create {
         Err(found)
     }
 
-    /// Returns the task that a search has found, if there is exactly one.
     fn only_match<'a>(&self, found: &'a Found) -> Option<&'a TaskId> {
         let mut tasks =
             if self.is_unmistakable { found.all().collect() } else { Vec::from_iter(&found.matches) };
         tasks.pop().filter(|_| tasks.is_empty() && (self.is_unmistakable || found.is_complete()))
     }
 
-    /// Returns the backoff after a search of the history.
     pub(super) fn pause(&self, search: u32) -> Duration {
         self.core.retries.policy.initial_backoff.saturating_mul(search)
     }

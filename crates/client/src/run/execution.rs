@@ -52,8 +52,7 @@ pub(crate) struct Execution {
 type Ready = (Map<String, Value>, Vec<String>);
 
 impl Execution {
-    /// Runs the model to its end. If the cleanup of a dropped run is requested, runs in a Tokio task of its
-    /// own, which outlives the caller.
+    /// Runs the model to its end, in a Tokio task that outlives the caller if a dropped run is to be cleaned up.
     pub(crate) async fn run_to_end(self) -> Result<Outcome> {
         // Canceled when the caller drops the run.
         let dropped = CancellationToken::new();
@@ -126,17 +125,14 @@ impl Execution {
         Task::new(&self.core, created.task.clone()).of_model(self.model.clone())
     }
 
-    /// Returns true if uploads that no task needs are deleted.
     fn deletes_uploads(&self) -> bool {
         self.settings.options.delete_inputs_after || self.settings.on_abandon == Abandon::CancelAndDelete
     }
 
-    /// Runs all steps before the first upload.
     pub(crate) async fn check(self) -> Result<Map<String, Value>> {
         Ok(self.deadline.bound(Box::pin(self.checked())).await?.1)
     }
 
-    /// Runs all steps before the create.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let (inputs, uploaded) = self.ready(true).await?;
         if !self.fields.values().any(|input| matches!(input, Input::File(_))) {
@@ -159,7 +155,6 @@ impl Execution {
         Ok(run)
     }
 
-    /// Returns the files to upload, and the other inputs as sent.
     async fn checked(&self) -> Result<(Files, Map<String, Value>)> {
         let (files, fields) = self.prepared_files().await?;
         let cached = if self.settings.options.skip_validation {
@@ -182,8 +177,7 @@ impl Execution {
         Ok((files, values))
     }
 
-    /// Prepares all files among the inputs, so that a missing file fails the run before anything is sent.
-    /// Returns them with the inputs, which then have MIME types and pixels.
+    /// Prepares the files, so that a missing one fails the run before anything is sent; adds MIME types and pixels.
     async fn prepared_files(&self) -> Result<(Files, Fields)> {
         let key = self.settings.options.reuse_uploads.then_some(self.core.name_hasher);
         let mut files = Files::new();
@@ -216,8 +210,7 @@ impl Execution {
         ready
     }
 
-    /// Uploads the files concurrently, equal content once. Returns the URL of each field, and the URLs of
-    /// uploads that belong to this run alone.
+    /// Uploads equal content once. Returns the URL of each field, and the URLs of uploads of this run alone.
     async fn upload(&self, files: Files) -> Result<(Map<String, Value>, Vec<String>)> {
         let options = &self.settings.options;
         // Without idempotency keys, only a unique upload can identify a lost create.
@@ -269,8 +262,7 @@ impl Execution {
         tokio::task::yield_now().await;
         let created = Box::pin(create.send(&|| !dropped.is_cancelled())).await;
         if let Err(error) = &created {
-            // A rejected create may mean that the cached declaration is outdated; a rejection because of the
-            // account does not.
+            // A rejection may mean that the cached declaration is outdated, unless its reason is the account.
             if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
                 self.core.memory.declarations.forget(&self.model);
             }
@@ -283,8 +275,7 @@ impl Execution {
         Ok(created)
     }
 
-    /// Deletes the uploads of a run that was dropped before its create, and once more later: a store may
-    /// still have been committing one.
+    /// Deletes the uploads of a run dropped before its create, and again later: a store may still commit one.
     async fn clean_up_cut(&self) {
         self.clean_up(Vec::new(), true).await;
         // Targets that were not found.
@@ -294,8 +285,7 @@ impl Execution {
         }
     }
 
-    /// Deletes the uploaded inputs if no task needs them. Reports and returns those still stored. Targets
-    /// that were not found are kept.
+    /// Deletes uploads that no task needs. Reports and returns those still stored. Keeps targets that were not found.
     async fn clean_up(&self, uploaded: Vec<String>, is_unused: bool) -> Vec<String> {
         let targets = std::mem::take(&mut *self.targets.lock());
         let mut stored = Vec::new();
@@ -342,7 +332,6 @@ fn was_dropped() -> Error {
     Error::InvalidArgument("the run was dropped".to_owned())
 }
 
-/// Rejects a run above its maximum cost, or without a required node.
 pub(super) async fn check_limits(
     core: &Core,
     model: &ModelId,

@@ -39,7 +39,6 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns true if all possible matches were read.
     pub(super) fn is_complete(&self) -> bool {
         self.history == HistoryRead::Complete
     }
@@ -48,7 +47,6 @@ impl Found {
         self.earlier.iter().chain(&self.matches)
     }
 
-    /// Makes the error of a create that may have become one of these tasks.
     pub(super) fn into_error(self, context: CallContext, is_prepared: bool) -> Error {
         let candidates = [self.earlier, self.matches].concat();
         let history = self.history;
@@ -104,8 +102,7 @@ pub(super) async fn search(
     Ok(found)
 }
 
-/// Reads the records since `earliest`, oldest first, and possibly some before. Returns true if the list is
-/// complete.
+/// Reads the records since `earliest`, oldest first, and perhaps some before. Returns true if the list is complete.
 async fn latest_records(
     core: &Core,
     mut first: Vec<TaskRecord>,
@@ -150,7 +147,6 @@ fn known_inputs(core: &Core, task: &TaskId) -> Option<Fingerprint> {
     core.memory.task_inputs.get(task, Duration::MAX)
 }
 
-/// Returns the inputs of a task, or `None` if they cannot be read.
 async fn inputs_of(core: &Core, task: &TaskId) -> Option<Fingerprint> {
     if let Some(known) = known_inputs(core, task) {
         return Some(known);

@@ -53,9 +53,8 @@ pub enum RunEvent {
 /// Events of a run or a wait; [`finish`](Events::finish) returns the outcome.
 pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 
-/// A run of a model: set options, then await it for its [`Outcome`], or use one of
-/// [`events`](Self::events), [`start`](Self::start), [`check`](Self::check), [`prepare`](Self::prepare).
-/// Nothing is sent before that.
+/// A run of a model: set options, then await it for its [`Outcome`], or call [`events`](Self::events),
+/// [`start`](Self::start), [`check`](Self::check) or [`prepare`](Self::prepare). Nothing is sent before that.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
@@ -108,13 +107,12 @@ pub struct RunOptions {
     pub require_serving: bool,
     /// Sends the inputs unchecked, without reading the declaration of the model. Default: `false`.
     pub skip_validation: bool,
-    /// Deletes the uploaded inputs when the task has ended, or if none is created. Deleting takes up to 10
-    /// seconds, also after the deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after
-    /// an error, an event of `tracing` does. A dropped run deletes its inputs only with
-    /// [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this option, because it does not wait for the
-    /// end; a [`PreparedRun`] lists its uploads, and deleting them is up to you. A service may allow only an
-    /// organization itself to delete its files: uploads of a member then stay, and are reported. Default:
-    /// `false`.
+    /// Deletes the uploaded inputs when the task has ended, or if none is created, within 10 seconds, also after the
+    /// deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after an error, an event of `tracing`
+    /// does. A dropped run deletes its inputs only with [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this
+    /// option, because it does not wait for the end; a [`PreparedRun`] lists its uploads, and deleting them is up to
+    /// you. A service may allow only an organization itself to delete its files: uploads of a member then stay, and are
+    /// reported. Default: `false`.
     pub delete_inputs_after: bool,
     /// Stores equal content once, also across processes: the name of an uploaded file has a hash of its
     /// content and of the API key, and a file that a `HEAD` request finds is not uploaded again. No run
@@ -172,8 +170,7 @@ impl<T> Run<T> {
         self
     }
 
-    /// Fails before the create if a run costs more, or if the service states no price: `"0.10"`, or a
-    /// [`Decimal`]. Default: no limit.
+    /// Fails before the create if a run costs more, or has no price: `"0.10"`, or a [`Decimal`]. Default: no limit.
     pub fn max_cost<Cost: TryInto<Decimal>>(mut self, max_cost: Cost) -> Self {
         match max_cost.try_into() {
             Ok(max_cost) => self.settings.max_cost = Some(max_cost),
@@ -182,15 +179,12 @@ impl<T> Run<T> {
         self
     }
 
-    /// Sets the policy for the task if the run is dropped before its end, or its deadline passes. Default:
-    /// [`Abandon::Leave`].
+    /// Sets the policy for the task of a run that is dropped, or whose deadline passes. Default: [`Abandon::Leave`].
     ///
-    /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel
-    /// can complete in time: a fifth of the deadline before it, at most 2 s.
-    ///
-    /// The run is then in a Tokio task of its own, which outlives it: if the run is dropped during a create,
-    /// the create completes, and its task is canceled. A task that was [adopted](Outcome::is_adopted) without
-    /// proof that it belongs to this run is never canceled.
+    /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel can
+    /// complete in time: a fifth of the deadline before it, at most 2 s. The run is then in a Tokio task of its own,
+    /// which outlives it: if the run is dropped during a create, the create completes, and its task is canceled. A
+    /// task that was [adopted](Outcome::is_adopted) without proof that it belongs to this run is never canceled.
     pub fn on_abandon(mut self, what: Abandon) -> Self {
         self.settings.on_abandon = what;
         self
@@ -212,30 +206,20 @@ impl<T> Run<T> {
     ///
     /// # Errors
     ///
-    /// Errors of the run up to the create; [`Error::InvalidArgument`] with
-    /// [`delete_inputs_after`](RunOptions::delete_inputs_after). Dropping the future during the create may
-    /// leave a task.
+    /// Errors of the run up to the create; [`Error::InvalidArgument`] with [`RunOptions::delete_inputs_after`].
+    /// Dropping the future during the create may leave a task.
     pub fn start(self) -> BoxFuture<'static, Result<Task>> {
         self.perform(ignored(), |run| run.start().boxed())
     }
 
     /// Performs all checks of the run before its first upload, and returns the inputs as sent, without files:
     /// their URLs are known after the upload. Files are read. Nothing is stored, created or billed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the run up to the first upload.
     pub fn check(self) -> BoxFuture<'static, Result<Map<String, Value>>> {
         self.perform(ignored(), |run| run.check().boxed())
     }
 
-    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a
-    /// crash: see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after
-    /// the deadline.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the run up to the create.
+    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a crash:
+    /// see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after the deadline.
     pub fn prepare(self) -> BoxFuture<'static, Result<PreparedRun>> {
         self.perform(ignored(), |run| run.prepare().boxed())
     }

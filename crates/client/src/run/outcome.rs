@@ -32,7 +32,7 @@ pub struct Outcome<T = Value> {
     /// Duration of the task from creation to end, by the clock of the service.
     pub duration: Option<Duration>,
     /// URLs of inputs that were uploaded for this run and are still stored. Storage is billed: see
-    /// [`Run::delete_inputs_after`](crate::RunOptions::delete_inputs_after).
+    /// [`delete_inputs_after`](crate::RunOptions::delete_inputs_after).
     #[serde(default)]
     pub stored_inputs: Vec<String>,
     #[serde(default)]
@@ -146,8 +146,7 @@ impl Outcome {
 ///
 /// # Errors
 ///
-/// [`Error::File`](crate::Error::File) if a URL cannot be read, or a file cannot be written; completed files
-/// stay.
+/// [`Error::File`] if a URL cannot be read, or a file cannot be written; completed files stay.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is downloaded until it is awaited"]
 pub struct SaveAll {
@@ -179,7 +178,6 @@ impl SaveAll {
 
 awaited!(SaveAll => Vec<PathBuf>, |save| async move { save.run().await }.boxed());
 
-/// Returns the time from the creation of a task to its last change of status.
 pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
     let created = created?.to_system_time()?;
     ended?.to_system_time()?.duration_since(created).ok()

@@ -51,8 +51,7 @@ const MIN_DELAY: Duration = Duration::from_millis(10);
 /// Longest delay, so that adding to a clock cannot overflow.
 const MAX_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Times of the early reads after the create, for quick models. The suggested intervals are between two
-/// reads, and leave the first reads open.
+/// Times of the early reads after the create, for quick models: the suggested intervals leave the first reads open.
 const EARLY_READS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(250),
@@ -60,8 +59,7 @@ const EARLY_READS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 
-/// Maximum jitter of the early reads, as a share of their time, so that tasks created together are not read
-/// together.
+/// Maximum jitter of an early read, as a share of its time: tasks created together are not read together.
 const JITTER: f64 = 0.2;
 
 /// Intervals suggested by the service.
@@ -79,10 +77,8 @@ const FAST_SHARE: f64 = 0.45;
 const LONG_SHARE: f64 = 0.08;
 const KNOWN_SHARE: f64 = 1.0 / 60.0;
 
-/// Minimum number of durations for a prediction.
 const MIN_SAMPLES: usize = 3;
 
-/// Poll schedule of one task, from the interval and the durations of earlier tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     interval: PollInterval,

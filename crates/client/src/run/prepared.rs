@@ -1,5 +1,4 @@
-//! Prepared runs: a create that is written to a journal before it is sent, and becomes exactly one task
-//! across a crash.
+//! Prepared runs: creates that are in a journal before they are sent, and become exactly one task across a crash.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,8 +25,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Part of the idempotency key retention that is not relied on: clocks of the service may differ.
 const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// Run whose inputs are checked and uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates
-/// its task.
+/// Run whose inputs are uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates its task.
 ///
 /// Serialize a prepared run to a journal before its task is created. After a crash, deserialize it and call
 /// `adopt_or_start` again, which finds the task that the run may have become, or creates it.
@@ -42,14 +40,11 @@ const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 /// # }
 /// ```
 ///
-/// A prepared run has an idempotency key. On a service that supports keys, any number of processes may start
-/// the same run concurrently, and it becomes one task.
-///
-/// On another service, `adopt_or_start` searches the history. Then only one process at a time may work on a
-/// journal (lock the file, and let a rolling deployment end the old process first). Prepared runs with the same
-/// inputs are distinguished by their uploaded files. Runs without files are not, but each still becomes one
-/// task, because a known task is never adopted again. Pass the tasks of a journal to
-/// [`Tasks::claim`](crate::Tasks::claim) before the first `adopt_or_start`.
+/// On a service with idempotency keys, any number of processes may start the same run concurrently: it becomes one
+/// task. On another service, `adopt_or_start` searches the history, and only one process at a time may work on a
+/// journal (lock the file, and let a rolling deployment end the old process first). Prepared runs with the same inputs
+/// are told apart by uploaded files. Runs without files are not, but each still becomes one task, because a known task
+/// is never adopted again: pass the tasks of a journal to [`Tasks::claim`](crate::Tasks::claim) first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedRun {
@@ -60,11 +55,9 @@ pub struct PreparedRun {
     pub inputs: Map<String, Value>,
     /// URLs of the files uploaded for this run alone.
     pub uploaded: Vec<String>,
-    /// Time of the preparation by the clock of the service: the clock of this machine may be set back before
-    /// the run is read again.
+    /// Time of the preparation by the clock of the service: the clock of this machine may be set back later.
     pub prepared_at: SystemTime,
-    /// Maximum cost. Checked again before the create, because the price may have changed; set it to apply
-    /// another limit.
+    /// Maximum cost, checked again before the create: the price may have changed. Set it to apply another limit.
     #[serde(default)]
     pub max_cost: Option<Decimal>,
     /// True if a node must serve the model. Checked again before the create.
@@ -89,9 +82,7 @@ impl PreparedRun {
     }
 }
 
-/// Adoption or start of a prepared run. Await it for the task.
-///
-/// Dropping the future may leave a task; start it again to find the task.
+/// Adoption or start of a prepared run: await it for the task. Dropping it may leave a task; then start it again.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is adopted or started until it is awaited"]
 pub struct Adopt {
@@ -107,8 +98,7 @@ impl Adopt {
         Self { core, prepared, deadline: None }
     }
 
-    /// Sets the timeout of the search, the create and their retries. After a timeout, the run can be adopted
-    /// later. Default: none.
+    /// Sets the timeout of search, create and retries, after which the run can be adopted later. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
@@ -147,7 +137,6 @@ impl Adopt {
     }
 }
 
-/// Prepared run whose task is being found or created.
 struct Starting<'a> {
     create: Create,
     prepared: &'a PreparedRun,
@@ -167,7 +156,6 @@ impl Starting<'_> {
         Ok(core.key_retention().is_some_and(|retention| age + RETENTION_MARGIN < retention))
     }
 
-    /// Creates the task, if the limits of the run still hold.
     async fn start(&self, state: &mut RunState) -> Result<TaskId> {
         let PreparedRun { model, max_cost, require_serving, sent_before, .. } = self.prepared;
         let Create { core, deadline, .. } = &self.create;
@@ -185,8 +173,7 @@ impl Starting<'_> {
         Ok(created?.task)
     }
 
-    /// Adopts the oldest matching task that this client does not know. Returns `None` once no earlier create
-    /// can appear in the history any more.
+    /// Adopts the oldest match that this client does not know; `None` once no earlier create can appear any more.
     async fn adopt(&self) -> Result<Option<TaskId>> {
         let Create { core, inputs_key, deadline, .. } = &self.create;
         for number in 1.. {
@@ -225,7 +212,6 @@ impl Starting<'_> {
         deadline.bound(search(core, inputs_key, |_| Some(prepared_at), reach)).await
     }
 
-    /// Claims the oldest task of a search that this client does not know.
     fn claim_one(&self, found: &Found) -> Option<TaskId> {
         let task = found.all().find(|task| self.create.core.memory.claim(task))?;
         info!(task = printable_id(task.as_str()), "a prepared run was found in the task history");
@@ -233,7 +219,6 @@ impl Starting<'_> {
     }
 }
 
-/// Makes the error of a prepared run that may have become a task.
 fn unknown(found: Found) -> Error {
     found.into_error(CallContext::new(operations::CREATE_TASK.id, None), true)
 }

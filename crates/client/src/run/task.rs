@@ -30,8 +30,7 @@ const CANCEL_BACKOFF: Duration = Duration::from_millis(200);
 /// Longest `Retry-After` that a wait follows.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Handle of one task, by its identifier. Making the handle sends nothing, so a task can be stored by its
-/// identifier and picked up by another process.
+/// Handle of one task, by its identifier, by which another process can pick it up. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Task {
     core: Arc<Core>,
@@ -60,24 +59,18 @@ impl Task {
         &self.id
     }
 
-    /// Returns the model, if known: of a task that a run of this client created, or that
-    /// [`of_model`](Self::of_model) named.
+    /// Returns the model, if this client created the task, or [`of_model`](Self::of_model) named the model.
     pub fn model(&self) -> Option<&ModelId> {
         self.model.as_ref()
     }
 
-    /// Sets the model, which the record of the task lacks: a wait then learns from the duration of the
-    /// model's tasks.
+    /// Sets the model, which the record of the task lacks: a wait then learns from durations of the model's tasks.
     #[must_use]
     pub fn of_model(self, model: impl Into<ModelId>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
     /// Returns the current record of the task.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn get(&self) -> BoxFuture<'static, Result<TaskDetail>> {
         let task = self.clone();
         async move { task.core.get_task(&task.id, Deadline::never()).await }.boxed()
@@ -103,7 +96,6 @@ impl Task {
         Ok(TaskPoll { status, outcome: has_ended.then(|| self.outcome_of(detail)) })
     }
 
-    /// Returns the outcome of a task that succeeded, or the error of one that did not.
     fn outcome_of(&self, task: TaskDetail) -> Result<Outcome> {
         match task.status {
             Some(TaskStatus::Failed) => {
@@ -133,22 +125,17 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// From the future: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
-    /// [`Error::DeadlineReached`] when it did not end in time.
+    /// From the future: [`Error::TaskFailed`], [`Error::TaskCanceled`], or [`Error::DeadlineReached`].
     pub fn wait(&self) -> Wait {
         Wait { task: self.clone(), deadline: None, options: WaitOptions::default() }
     }
 
-    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be
-    /// interrupted.
-    ///
-    /// Dropping the future leaves open whether the task is canceled; read the task to see.
+    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be interrupted. A
+    /// dropped future or a lost response leaves open whether the task is canceled; read the task to see.
     ///
     /// # Errors
     ///
-    /// [`Error::Api`](crate::Error::Api) if the task is no longer queued.
-    /// [`Error::Transport`](crate::Error::Transport) if the response was lost; read the task to see whether
-    /// it was canceled.
+    /// [`Error::Api`] if the task is no longer queued; [`Error::Transport`] if the response was lost.
     pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
@@ -156,10 +143,6 @@ impl Task {
 
     /// Returns the end of the log of the task: the standard error of its model, also while the model runs. The
     /// text is as the model wrote it: mask control characters before you print it to a terminal.
-    ///
-    /// # Errors
-    ///
-    /// Errors of every call: see [`Error`](crate::Error).
     pub fn logs(&self) -> BoxFuture<'static, Result<TaskLogs>> {
         let task = self.clone();
         Box::pin(async move {
@@ -178,11 +161,10 @@ pub(crate) struct WaitOptions {
 
 /// Wait for a task: await it for the outcome, or read its [`events`](Self::events).
 ///
-/// The wait ends with the task, at its deadline, or when the service permanently refuses to return the task
-/// (401, 404 and other 4xx except 408 and 429), or returns more bytes than
-/// [`max_response_size`](crate::Settings::max_response_size). Transient failures do not end the wait: 5xx,
-/// 429, HTML pages and redirects of a gateway, dropped connections. Dropping the wait does not affect the
-/// task.
+/// The wait ends with the task, at its deadline, or when the service permanently refuses to return the task (401, 404
+/// and other 4xx except 408 and 429), or returns more bytes than
+/// [`max_response_size`](crate::Settings::max_response_size). Transient failures do not end the wait: 5xx, 429, HTML
+/// pages and redirects of a gateway, dropped connections. Dropping the wait does not affect the task.
 #[derive(Clone, Debug)]
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {

@@ -26,7 +26,6 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of an attempt, as a multiple of the read timeout, which a dripping response never reaches.
 const ATTEMPT_SHARE: u32 = 10;
 
-/// Headers in which services and proxies identify a request.
 const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlation-id", "cf-ray"];
 
 pub(crate) struct Call<'a> {
@@ -43,12 +42,10 @@ pub(crate) struct Call<'a> {
 pub(crate) type IsWanted<'a> = dyn Fn() -> bool + Sync + 'a;
 
 impl Core {
-    /// Makes a call of this operation, without a deadline.
     pub(crate) fn call(&self, operation: Operation) -> Call<'_> {
         self.call_unlisted(operation.id, operation.safety)
     }
 
-    /// Makes a call that the document does not list.
     pub(crate) fn call_unlisted(&self, operation: &'static str, safety: Safety) -> Call<'_> {
         Call {
             core: self,
@@ -63,23 +60,19 @@ impl Core {
 }
 
 impl<'a> Call<'a> {
-    /// Ends the call, retries included, at the deadline.
     pub(crate) fn until(self, deadline: Deadline) -> Self {
         Self { deadline, ..self }
     }
 
-    /// Names the task in errors.
     pub(crate) fn about(self, task: &TaskId) -> Self {
         Self { task: Some(task.clone()), ..self }
     }
 
-    /// Retries the call like a read if the service supports idempotency keys: the call carries one. Sends
-    /// nothing more once the caller has stopped waiting.
+    /// Retries the call like a read if the service supports idempotency keys, until the caller stops waiting.
     pub(crate) fn with_idempotency_key(self, is_wanted: &'a IsWanted<'a>) -> Self {
         Self { has_idempotency_key: true, is_wanted, ..self }
     }
 
-    /// Sends the call, with retries as far as its safety, the budget and the deadline allow.
     pub(crate) async fn send<T, Sent>(self, send: impl Fn(&'a inferstore_api::Client) -> Sent) -> Result<T>
     where
         Sent: Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
@@ -155,7 +148,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends one attempt. Returns status and payload, or the failure.
     async fn attempt<T>(
         &self,
         sent: Pin<&mut impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>>,
@@ -281,7 +273,6 @@ struct Failure {
     message: Value,
 }
 
-/// Makes the context of a response from its status and its body.
 fn context_of(status: u16, body: &[u8], redactor: &Redactor) -> CallContext {
     let Failure { message, .. } = serde_json::from_slice(body).unwrap_or_default();
     let message = message.as_str().map(|message| redactor.foreign(message, MAX_MESSAGE));

@@ -6,7 +6,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
-/// Start of an operation, and its optional end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) started: Instant,
@@ -18,7 +17,6 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Starts now and ends after the duration, if any.
     pub(crate) fn after(duration: Option<Duration>) -> Self {
         let started = Instant::now();
         // A duration that overflows `Instant` means no deadline.
@@ -35,7 +33,6 @@ impl Deadline {
         Self::after(None)
     }
 
-    /// Returns this start, and the earlier end of both.
     pub(crate) fn or_earlier(self, other: Self) -> Self {
         Self { at: self.at.into_iter().chain(other.at).min(), ..self }
     }
@@ -54,7 +51,6 @@ impl Deadline {
         self.at.is_none_or(|at| Instant::now().checked_add(delay).is_some_and(|then| then < at))
     }
 
-    /// Runs the future until the deadline; `None` on timeout.
     pub(crate) async fn timeout<T>(self, work: impl Future<Output = T>) -> Option<T> {
         match self.at {
             Some(at) => timeout_at(at, work).await.ok(),

@@ -20,7 +20,7 @@ use crate::transport::redact::{cut, printable_id};
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// Failure of an operation.
 ///
 /// `Display` is one line without advice, [`hint`](Self::hint) is the advice, and `source()` the cause,
 /// which `Display` does not repeat. `Debug` prints all three, so that a `main` that returns this error
@@ -230,7 +230,6 @@ impl TaskFailure {
         Self { task: task.into(), message: Some(message.into()), detail: None }
     }
 
-    /// Returns the hint for the kind of failure in the detail, if the service states one.
     fn hint(&self) -> &'static str {
         let kind = self.detail.as_ref().and_then(|detail| detail["kind"].as_str());
         match kind {
@@ -250,7 +249,6 @@ impl TaskFailure {
         }
     }
 
-    /// Returns the message, and the detail unless it only repeats the message.
     fn reason(&self) -> String {
         let message = self.message.as_deref().unwrap_or_default();
         let repeats = |value: &Value| value.as_str() == Some(message);
@@ -446,8 +444,7 @@ impl Error {
         self.kind() == ErrorKind::InsufficientBalance
     }
 
-    /// Returns true if a run was permanently rejected before its create: no task exists, and none will
-    /// appear.
+    /// Returns true if a run was permanently rejected before its create: no task exists, and none will appear.
     pub fn is_refused_create(&self) -> bool {
         match self {
             Self::InvalidArgument(_)
@@ -466,17 +463,14 @@ impl Error {
         matches!(self, Self::DeadlineReached(_))
     }
 
-    /// Returns true if the service permanently rejected the call: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self, Self::Api(context) if context.is_permanent())
     }
 
-    /// Returns true if the certificate of the service is refused.
     pub(crate) fn is_certificate_refused(&self) -> bool {
         matches!(self, Self::Transport(context) if context.is_certificate_refused)
     }
 
-    /// Returns true if the failed attempt may have had its effect.
     pub(crate) fn may_have_had_effect(&self) -> bool {
         match self {
             Self::Transport(context) => !context.is_unsent,
@@ -487,13 +481,11 @@ impl Error {
         }
     }
 
-    /// Returns true if an attempt of the call may have had its effect, and only its response was lost.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.context().is_some_and(|context| context.is_in_doubt)
     }
 
-    /// Returns true if a failed read of a task ends the wait: the task has ended, or every further read would
-    /// fail the same way.
+    /// Returns true if a failed read of a task ends the wait: the task has ended, or further reads would fail too.
     pub fn ends_wait(&self) -> bool {
         match self {
             Self::InvalidArgument(_) | Self::TaskFailed(_) | Self::TaskCanceled(_) => true,
@@ -504,7 +496,6 @@ impl Error {
         }
     }
 
-    /// Adds the input field of the file.
     pub(crate) fn in_field(mut self, field: &str) -> Self {
         if let Self::File(error) = &mut self {
             error.field = Some(field.to_owned());

@@ -13,15 +13,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
 
-/// Returns a receiver that drops every event.
 pub(crate) fn ignored<E>() -> Sink<E> {
     Arc::new(|_| ())
 }
 
 /// Operation as a stream of its events. Read the events with [`next`](Self::next), then take the result with
-/// [`finish`](Self::finish), which skips unread events; or await the operation for the result alone. As a
-/// [`Stream`], it yields [`Step`]s, and the last one is the result. The operation makes progress only while
-/// it is polled.
+/// [`finish`](Self::finish), which skips unread events; or await the operation for the result alone. As a [`Stream`],
+/// it yields [`Step`]s, of which the last is the result. The operation makes progress only while it is polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
     /// `None` once the operation has ended.
@@ -41,7 +39,6 @@ pub enum Step<E, T> {
 }
 
 impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
-    /// Makes the stream of an operation, which gets a sink for its events.
     pub(crate) fn new(start: impl FnOnce(Sink<E>) -> BoxFuture<'static, Result<T>>) -> Self {
         let (sender, events) = unbounded_channel();
         // Nobody reads the events once the stream is dropped.
@@ -49,9 +46,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
         Self { operation: Some(start(sink)), result: None, events }
     }
 
-    /// Returns the next event, or `None` when the operation has ended.
-    ///
-    /// Dropping the future loses no event.
+    /// Returns the next event, or `None` when the operation has ended. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<E> {
         poll_fn(|context| self.poll_event(context)).await
     }
@@ -60,8 +55,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     ///
     /// # Errors
     ///
-    /// The error of the operation; [`Error::InvalidArgument`] if the stream has yielded its [`Step::End`]
-    /// already.
+    /// The error of the operation; [`Error::InvalidArgument`] if the stream has yielded its [`Step::End`] already.
     pub async fn finish(mut self) -> Result<T> {
         while self.next().await.is_some() {}
         self.result.unwrap_or_else(|| {
@@ -138,11 +132,7 @@ impl<T> Items<T> {
         self.0.next().await
     }
 
-    /// Returns all remaining items.
-    ///
-    /// # Errors
-    ///
-    /// The first error of the stream.
+    /// Returns all remaining items, or the first error of the stream.
     pub async fn try_collect(self) -> Result<Vec<T>> {
         self.0.try_collect().await
     }

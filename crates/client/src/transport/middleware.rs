@@ -87,13 +87,11 @@ pub(crate) struct HttpStack {
 }
 
 impl HttpStack {
-    /// Sends a request of this operation through the middleware.
     pub(crate) fn send(&self, request: Request, operation: &'static str, number: u32) -> SentRequest<'_> {
         let attempt = Attempt { operation, number };
         Next { stack: self, rest: &self.middleware, attempt }.run(request)
     }
 
-    /// Runs an attempt, whose number and operation the middleware sees.
     pub(crate) async fn within<T>(&self, attempt: Attempt, work: impl Future<Output = T>) -> T {
         if self.middleware.is_empty() { work.await } else { CURRENT.scope(attempt, work).await }
     }

@@ -1,5 +1,4 @@
-//! Transport: retries, deadlines, middleware, errors, redaction of foreign text, the shared state of all
-//! handles of a client, and operations that runs, waits and handles have in common.
+//! Transport: retries, deadlines, middleware, errors, redaction, state of a client, operations that handles share.
 
 pub(crate) mod call;
 pub(crate) mod deadline;
@@ -38,20 +37,17 @@ use crate::memory::{DeclaredInputs, Memory, name_hasher};
 use crate::transport::middleware::HttpStack;
 use crate::transport::retry::Retries;
 
-/// Response header by which a service announces support for idempotency keys, with their minimum retention in
-/// seconds.
+/// Response header of a service that supports idempotency keys, with their minimum retention in seconds.
 const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
 /// State of a client: its key, and the state shared by clients of the same service with other keys.
 pub(crate) struct Core {
     pub(crate) api: inferstore_api::Client,
     pub(crate) redactor: Redactor,
-    /// Hasher of stored names.
     pub(crate) name_hasher: SipHasher24,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// State shared by all clients of one builder.
 pub(crate) struct Shared {
     /// HTTP stack of object storage: never has the key, and follows no redirect.
     pub(crate) storage: HttpStack,
@@ -77,14 +73,11 @@ pub(crate) struct Announced {
 /// Idle timeouts; none of them limits a whole transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// Longest gap between two reads of a response.
     pub(crate) read: Duration,
-    /// Longest pause of an upload or a download.
     pub(crate) transfer: Duration,
 }
 
 impl Core {
-    /// Returns the core of a client with another key. Both keys are redacted.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
         let name_hasher = name_hasher(key.expose());
@@ -107,7 +100,6 @@ impl Shared {
         retry::http_date(&date)?.checked_add(at.elapsed())
     }
 
-    /// Returns the retention of idempotency keys, or `None` if the service has announced none.
     pub(crate) fn key_retention(&self) -> Option<Duration> {
         let seconds = self.announced.lock().key_retention.clone()?;
         seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
@@ -190,7 +182,6 @@ impl Core {
         Ok(version)
     }
 
-    /// Returns the cached declared inputs of a model, unless they have expired.
     pub(crate) fn cached_declaration(&self, id: &ModelId) -> Option<DeclaredInputs> {
         self.memory.declarations.get(id, DECLARATION_TTL)
     }

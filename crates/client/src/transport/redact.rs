@@ -32,19 +32,16 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// Makes a redactor of the API key.
     pub(crate) fn new(key: &str) -> Self {
         Self::default().with_key(key)
     }
 
-    /// Adds another API key.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         let mut redactor = self.clone();
         redactor.add([key.to_owned()]);
         redactor
     }
 
-    /// Adds the query of a presigned URL and the fields of its form.
     pub(crate) fn with_target(&self, url: &Url, fields: &[(String, String)]) -> Self {
         let encoded = url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         let encoded = encoded.map(|(_, value)| value.to_owned());
@@ -75,22 +72,18 @@ impl Redactor {
         self.secrets.dedup();
     }
 
-    /// Returns foreign text that is safe to show: secrets masked, on one line, without control characters, at
-    /// most `limit` characters. All foreign text in errors, events and logs passes through here.
+    /// Returns foreign text that is safe to show: masked, on one line, printable, at most `limit` characters.
     pub(crate) fn foreign(&self, text: &str, limit: usize) -> String {
-        // Remove control characters first, because they could split a secret; cut last, because half a secret
-        // is not recognized.
+        // Control characters go first: they could split a secret. The cut is last: half a secret is not recognized.
         cut(&self.mask(&printable(beginning(text))), limit)
     }
 
-    /// Masks every secret in the text.
     pub(crate) fn mask(&self, text: &str) -> String {
         let known =
             self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), MASK));
         mask_credentials(&mask_urls(&known))
     }
 
-    /// Redacts every text in a JSON value.
     pub(crate) fn foreign_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -109,16 +102,14 @@ impl Redactor {
     }
 }
 
-/// Returns the first words of a text, up to `MAX_INPUT`. Drops the last word, because half a secret is not
-/// recognized.
+/// Returns the first whole words of a text, up to `MAX_INPUT`: half a secret is not recognized.
 fn beginning(text: &str) -> &str {
     let Some(bytes) = text.as_bytes().get(..MAX_INPUT) else { return text };
     let is_word_end = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     &text[..bytes.iter().rposition(is_word_end).unwrap_or_default()]
 }
 
-/// Returns one line without control characters, which would move a terminal's cursor or begin a new line of a
-/// log, and without bidirectional marks.
+/// Returns the text on one line, without unprintable characters: a line break would begin a new line of a log.
 pub(crate) fn printable(text: &str) -> String {
     let is_dropped = |c: char| is_unprintable(c) || c == '\u{feff}';
     let spaced: String = text
@@ -140,12 +131,10 @@ pub fn json_problem(error: &serde_json::Error) -> String {
     problem.rsplit_once(" at line ").map_or(&*problem, |(problem, _)| problem).to_owned()
 }
 
-/// Formats an identifier of the service without control characters.
 pub(crate) fn printable_id(id: &str) -> String {
     cut(&printable(id), 200)
 }
 
-/// Cuts a text at `limit` characters, with an ellipsis.
 pub(crate) fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -231,8 +220,7 @@ fn name_ends(lower: &str) -> impl Iterator<Item = usize> {
     lower.char_indices().filter_map(move |(at, _)| Some(at + name_at(at)?.len()))
 }
 
-/// Returns the start of a name's value, without quotes: after `=`, or after quotes (escaped in nested JSON)
-/// and a colon.
+/// Returns the start of a name's value, without quotes: after `=`, or after quotes (also escaped) and a colon.
 fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;

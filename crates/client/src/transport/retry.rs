@@ -34,8 +34,7 @@ pub struct Retry {
     /// Upper limit of the doubling. Default: 10 s.
     #[serde(with = "seconds")]
     pub max_backoff: Duration,
-    /// Longest `Retry-After` that a call waits for. A longer one ends the call at once, and is in the error.
-    /// Default: 60 s.
+    /// Longest `Retry-After` that a call waits for; a longer one is in the error that ends the call. Default: 60 s.
     #[serde(with = "seconds")]
     pub max_retry_after: Duration,
     /// Retry budget: maximum number of retries of a client without a success in between; each success earns
@@ -44,7 +43,6 @@ pub struct Retry {
     pub budget: u32,
 }
 
-/// Serializes durations of settings as numbers of seconds.
 pub(crate) mod seconds {
     use std::time::Duration;
 
@@ -80,7 +78,6 @@ impl Retry {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// Returns the backoff before attempt `attempts + 1`.
     pub(crate) fn backoff(&self, attempts: u32) -> Duration {
         let doublings = attempts.saturating_sub(1).min(31);
         let longest = self.initial_backoff.saturating_mul(1 << doublings).min(self.max_backoff);
@@ -88,7 +85,6 @@ impl Retry {
     }
 }
 
-/// Returns true if a request may be retried after this error.
 pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     match (safety, error) {
         _ if error.is_certificate_refused() => false,
@@ -100,7 +96,6 @@ pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     }
 }
 
-/// Policy and budget that the calls of a client share.
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
@@ -122,12 +117,10 @@ impl Retries {
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
 
-    /// Takes one retry from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
         self.budget.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(RETRY_COST)).is_ok()
     }
 
-    /// Starts counting the attempts of one operation.
     pub(crate) fn start(&self, operation: &'static str, deadline: Deadline) -> Attempts<'_> {
         let started = Instant::now();
         Attempts { retries: self, operation, deadline, started, count: 1, is_budget_exhausted: false }
@@ -146,8 +139,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// Waits for the backoff before the next attempt. Returns false if there must be none: attempts, budget
-    /// or time are exhausted, or `Retry-After` is too long.
+    /// Waits for the backoff; false if attempts, budget or time are exhausted, or `Retry-After` is too long.
     pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
         let policy = &self.retries.policy;
         if self.count >= policy.max_attempts || retry_after > Some(policy.max_retry_after) {
@@ -174,8 +166,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Returns the `Retry-After` of a response. A date is compared with the `Date` of the same response, so that
-/// the clock of this machine does not matter.
+/// Returns the `Retry-After` of a response; a date counts from its `Date`, whatever the clock of this machine.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let now = headers.get(DATE).and_then(http_date).unwrap_or_else(SystemTime::now);
@@ -186,7 +177,6 @@ pub(crate) fn http_date(header: &HeaderValue) -> Option<SystemTime> {
     httpdate::parse_http_date(header.to_str().ok()?).ok()
 }
 
-/// Parses `Retry-After`: seconds, or a date.
 pub(crate) fn parse_retry_after(header: &str, now: SystemTime) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {

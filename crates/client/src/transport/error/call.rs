@@ -13,9 +13,7 @@ use crate::transport::redact::{cut, printable_id, without_markup};
 /// Operation of [`Client::request`](crate::Client::request), which the document does not list.
 pub(crate) const OTHER_REQUEST: &str = "the request";
 
-/// Context of a failed call.
-///
-/// As the cause of an [`Error`](crate::Error), it prints the failure of the last attempt.
+/// Context of a failed call; as the cause of an [`Error`](crate::Error), prints the failure of the last attempt.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CallContext {
@@ -64,8 +62,7 @@ pub enum Resource {
     File,
 }
 
-/// Returns true if no connection was made because the certificate of the server is not trusted, has expired, or is for
-/// another name. The texts are of the TLS library.
+/// Returns true if no connection was made because of the certificate. The texts are of the TLS library.
 pub(crate) fn is_certificate_refused(error: &reqwest::Error) -> bool {
     let mut causes = successors(error.source(), |cause| (*cause).source());
     error.is_connect() && causes.any(|cause| cause.to_string().contains("certificate"))
@@ -128,7 +125,6 @@ impl CallContext {
         }
     }
 
-    /// Formats the rejection: status and message.
     pub(super) fn rejection(&self) -> String {
         let status = self.status.filter(|status| !(200..300).contains(status));
         let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
@@ -156,13 +152,11 @@ impl CallContext {
         self.source.as_deref().is_some_and(|source| is_too_large(source))
     }
 
-    /// Returns true if the service permanently rejected the call: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self.status, Some(400..=407 | 409..=428 | 430..=499))
     }
 
-    /// Returns true if the call may still have had its effect: a gateway lost the response, or the service
-    /// failed after it began.
+    /// Returns true if the call may have had its effect: a gateway lost the response, or the service failed late.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.status.is_some_and(|status| status == 408 || status >= 500)
     }
@@ -196,13 +190,11 @@ impl StdError for CallContext {
 pub struct UnknownOutcome {
     /// Context of the failed call.
     pub context: CallContext,
-    /// Tasks in the history that may belong to the create, newest last. Empty if the history is unreadable or
-    /// has none.
+    /// Tasks in the history that may be of the create, newest last. Empty if the history is unreadable or has none.
     pub candidates: Vec<TaskId>,
     /// Extent to which the task history was read.
     pub history: HistoryRead,
-    /// True for a [prepared run](crate::PreparedRun), whose create an earlier process may have sent. This
-    /// process sent none.
+    /// True for a [prepared run](crate::PreparedRun), whose create only an earlier process may have sent.
     pub is_prepared: bool,
 }
 

@@ -116,9 +116,7 @@ fn printable_name(file: &str) -> String {
     if file.is_empty() { "the file".to_owned() } else { file }
 }
 
-/// Inputs that do not match the model. Nothing was sent: no file was uploaded, no task was created.
-///
-/// `Display` is one line; [`violations`](Self::violations) has each violation.
+/// Inputs that do not match the model. Nothing was sent. `Display` is one line; [`violations`](Self::violations) lists.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(violations))]
 #[non_exhaustive]
@@ -158,9 +156,7 @@ fn listed(violations: &[Violation]) -> String {
     }
 }
 
-/// One violation: an input, and the reason why it does not match.
-///
-/// `Display` is the message, which begins with the name of the input.
+/// One input, and the reason why it does not match. `Display` is the message, which begins with the input's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -169,8 +165,7 @@ pub struct Violation {
     pub field: String,
     /// Kind of the violation.
     pub kind: ViolationKind,
-    /// Message: one bounded line, without control characters and without the query of a URL, which may be a
-    /// signature.
+    /// Message: one bounded line, without control characters and the query of a URL, which may be a signature.
     pub message: String,
 }
 
