@@ -28,8 +28,7 @@ const CONNECTION_BUFFER: usize = 64 * 1024;
 /// Grace after the announced keep-alive timeout, so that a request sent in time is still read.
 const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(5);
 
-/// Length of the accept queue. When it is full, a client retries its SYN after a second; the 128 of
-/// `TcpListener::bind` are less than one burst.
+/// Length of the accept queue. A full queue costs a client a second (SYN retry); one burst exceeds the default of 128.
 const BACKLOG: u32 = 4096;
 
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);

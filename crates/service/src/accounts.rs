@@ -49,7 +49,6 @@ pub(crate) fn check_line(name: &str, text: &str, max: usize) -> Result<(), Strin
     Ok(())
 }
 
-/// Returns a text with the identifiers of API keys in place of the keys.
 pub(crate) fn redact_keys(text: &str) -> String {
     const MIN_SECRET: usize = 8;
     let word = |text: &str| text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
@@ -126,7 +125,6 @@ pub struct AccountOverview {
     pub earnings: Money,
 }
 
-/// A new API key. The text is shown once; the database stores the hash.
 pub(crate) struct NewKey {
     pub(crate) text: String,
     pub(crate) kept: StoredKey,
@@ -206,7 +204,6 @@ impl NewKey {
 }
 
 impl StoredKey {
-    /// Returns true if this is the record of the key `text`; compares the hashes in constant time.
     pub(crate) fn is_of(&self, text: &str) -> bool {
         self.hash.ct_eq(&hash(text)).into()
     }
@@ -236,9 +233,8 @@ pub(crate) trait Accounts: Send + Sync {
     /// loses its unused upload targets, and a closed one its keys too.
     async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool>;
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
-    /// Ends a membership, and voids the upload targets that the person has requested for the organization; false if the
-    /// person was no member. The organization then pays for the person's uploads into its storage, and it alone can
-    /// delete them.
+    /// Ends a membership, and voids upload targets that the person has requested for the organization; false if no
+    /// member. The organization then pays for the person's uploads into its storage, and it alone can delete them.
     async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Inserts a key, or un-revokes it; fails if another key has the same identifier.

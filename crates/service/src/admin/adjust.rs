@@ -24,7 +24,6 @@ impl Admin {
     ///
     /// # Errors
     /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
-    /// database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         let doing = "crediting an account";
         let adjustment: Adjustment = credit.into();

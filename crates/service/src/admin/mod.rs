@@ -1,5 +1,4 @@
-//! Administration: accounts, memberships, keys, credits, models, node keys, backups. Programs that embed the service
-//! call methods; HTTP requests arrive on the socket `admin.sock` in the data folder. The API offers no administration.
+//! Administration: by methods, and over HTTP on the socket `admin.sock` in the data folder. The API offers none.
 
 mod adjust;
 mod audit_log;
@@ -133,7 +132,6 @@ impl Admin {
         Ok(self.revoke(key).await?.is_some())
     }
 
-    /// Revokes a key as `revoke_key` does; returns its identifier.
     pub(crate) async fn revoke(&self, key: &str) -> Result<Option<String>, Error> {
         let doing = "revoking a key";
         let id = key_id(key);

@@ -15,9 +15,8 @@ use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
 impl Inputs {
-    /// Returns names and values in canonical form, equal for all spellings of the same JSON values: sorted by name,
-    /// strings without escapes, numbers without exponents and needless zeros. Lists and objects, which no model
-    /// accepts, stay as spelled.
+    /// Returns names and values in canonical form, equal for all spellings of the same JSON: sorted by name, without
+    /// escapes, exponents and needless zeros. Lists and objects, which no model accepts, stay as spelled.
     pub(crate) fn canonical(&self) -> Vec<String> {
         let mut sorted: Vec<_> = self.0.0.iter().collect();
         sorted.sort_unstable_by_key(|(name, _)| name);
@@ -35,7 +34,6 @@ fn canonical(value: &str) -> String {
     }
 }
 
-/// Writes a number without exponents and needless zeros.
 fn plain(number: Decimal) -> String {
     if number.is_zero() { "0".to_owned() } else { number.normalize().to_string() }
 }

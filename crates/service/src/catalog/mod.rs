@@ -101,7 +101,6 @@ pub(crate) struct Version {
     pub(crate) output_format: Box<RawValue>,
 }
 
-/// A model with its active version, ready to validate inputs.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) model: Model,

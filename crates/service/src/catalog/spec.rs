@@ -177,7 +177,6 @@ pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Validates and returns the formats of a version, with the model's own samples.
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
         let format = read_format(text).map_err(|why| format!("the {which}: {why}"))?;

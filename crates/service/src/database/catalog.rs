@@ -195,7 +195,6 @@ async fn put_version(
     }
     let deactivate = format!("UPDATE versions SET is_active = false WHERE model = $1 AND {is_active}");
     db.run(&deactivate, params![model]).await?;
-    // An earlier version may be activated again.
     let activate = "INSERT INTO versions \
            (model, commit_hash, is_active, input_format, output_format, created_at, is_built_in) \
          VALUES ($1, $2, true, $3, $4, $5, $6) \
