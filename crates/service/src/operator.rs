@@ -72,8 +72,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Writes a request to the audit log before it changes anything. Until its end is known, its entry has the status of
-    /// a request that may have changed something.
+    /// Writes a request to the audit log before it changes anything, at first as one that may have changed something.
     pub(crate) async fn begin(
         database: &(impl AdminDatabase + ?Sized),
         at: Moment,

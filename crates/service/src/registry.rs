@@ -46,8 +46,7 @@ pub(crate) trait Registry: Send + Sync {
     /// Revokes a key, deletes its nodes, and frees their leases; false if there is no valid key of this name.
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>>;
-    /// Registers a node with its models, and with its key if the node is external. Deletes long-silent nodes of the
-    /// same kind. Returns false if the nodes of the key would have too many models.
+    /// Registers a node, and deletes long-silent ones of its kind; false if the key's nodes would have too many models.
     async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool>;
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;

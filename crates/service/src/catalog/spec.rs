@@ -104,10 +104,8 @@ struct FullMetadata<'a> {
 }
 
 impl ModelSpec {
-    /// Parses a model from JSON; the price is a string.
-    ///
-    /// # Errors
-    /// If the text is no JSON, or a field is missing or unknown. The error contains the field and its position.
+    /// Parses a model from JSON; the price is a string. Fails if the text is no JSON, or a field is missing or unknown.
+    /// The error contains the field and its position.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }

@@ -35,10 +35,8 @@ impl Controls {
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
 
-    /// Advances the clock. Due events happen at once: lease expiry, expiry of upload targets, storage billing.
-    ///
-    /// # Errors
-    /// If the clock cannot represent the new time, or the database cannot be written.
+    /// Advances the clock. Due events happen at once: lease expiry, expiry of upload targets, storage billing. Fails if
+    /// the clock cannot represent the new time.
     pub async fn advance_clock(&self, by: Duration) -> Result<()> {
         let (now, last) = (self.admin.clock.now(), Moment::last());
         if now.after(by) > last {
@@ -75,18 +73,14 @@ impl Controls {
         self.nodes.workers > 0 && self.tester.switch.hold().await.is_up()
     }
 
-    /// Credits an account with money or free credits.
-    ///
-    /// # Errors
-    /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
+    /// Credits an account with money or free credits. Fails if there is no such account, the amount is not positive, or
+    /// the account would exceed the largest amount.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         self.admin.credit(username, credit).await
     }
 
-    /// Sets the amounts of an account, by movements that keep the ledger consistent.
-    ///
-    /// # Errors
-    /// If there is no such account, an amount is negative, or the account would exceed the largest amount.
+    /// Sets the amounts of an account, by movements that keep the ledger consistent. Fails if there is no such account,
+    /// an amount is negative, or the account would exceed the largest amount.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = self.admin.account(username, doing).await?;

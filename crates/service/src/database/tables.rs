@@ -176,7 +176,6 @@ fn cannot_write(path: &Path, cause: io::Error) -> Error {
     Error::keeping(format!("writing {}", path.display()), cause)
 }
 
-/// The number and the size of the rows that are written by one statement at most.
 const MAX_BATCH: usize = 500;
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// The longest line: the largest inputs and outputs of a task, escaped.

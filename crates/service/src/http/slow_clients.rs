@@ -37,10 +37,9 @@ impl MinThroughput {
     }
 }
 
-/// Body with a size limit that can be raised while the body is read. Clones read from the same stream.
-///
-/// The multipart parser reads on while chunks are available, and buffers the bytes that it has not parsed yet. So the
-/// stream returns `Pending` once after each chunk, which makes the parser parse its buffer.
+/// Body with a size limit that can be raised while the body is read. Clones read from the same stream. The multipart
+/// parser reads on while chunks are available, and buffers unparsed bytes. So the stream returns `Pending` once after
+/// each chunk, which makes the parser parse its buffer.
 #[derive(Clone)]
 pub(crate) struct BoundedBody(Arc<Mutex<Bounded>>);
 

@@ -85,11 +85,9 @@ impl AdminError {
 }
 
 impl AdminClient {
-    /// Connects to the service that uses a data folder, or opens the data if no service does.
-    ///
-    /// # Errors
-    /// If no service uses the folder and the folder has no embedded database, the data cannot be opened, or the service
-    /// that uses them has no socket.
+    /// Connects to the service that uses a data folder, or opens the data if no service does. Fails if no service uses
+    /// the folder and the folder has no embedded database, the data cannot be opened, or the service that uses them has
+    /// no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let opening = || format!("opening the data in {}", folder.display());
         let check = |cause: &io::Error| match cause.kind() {
@@ -126,9 +124,7 @@ impl AdminClient {
     }
 
     /// Sends a request to the path of these segments, with an optional JSON body. Returns the `data` of the response.
-    ///
-    /// # Errors
-    /// If the service refuses; the error has the service's message.
+    /// If the service refuses, the error has its message.
     pub async fn call(
         &mut self,
         method: &str,
@@ -138,10 +134,7 @@ impl AdminClient {
         self.send(method, &path(segments), body).await
     }
 
-    /// Reads a list by `GET` with a query.
-    ///
-    /// # Errors
-    /// As for `call`.
+    /// Reads a list by `GET` with a query; fails as `call` does.
     pub async fn list(&mut self, segments: &[&str], query: &[(&str, String)]) -> Result<Value, AdminError> {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();

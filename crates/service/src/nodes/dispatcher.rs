@@ -1,6 +1,5 @@
-//! Dispatcher: one loop per process that claims queued tasks for all waiting slots of nodes. Waiting slots cause no
-//! queries: the dispatcher claims for a new slot, for a newly queued task, and, as a backstop, at an interval for
-//! tasks after lease expiry and for tasks that other processes have queued.
+//! Dispatcher: one loop per process that claims queued tasks for all waiting slots. Waiting slots cause no queries: the
+//! loop claims for a new slot, a newly queued task and, at an interval, expired leases and other processes' tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -70,7 +70,6 @@ async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option
     next
 }
 
-/// Returns the outcome of the attempt, and sets the next task, if it was claimed together with the result.
 async fn run_to_outcome(
     nodes: &Nodes,
     task: &ClaimedTask,
@@ -103,8 +102,7 @@ async fn run_to_outcome(
     outcome::LOST
 }
 
-/// Writes the result, together with the claim of the next task if possible (group commit). Retries while the disk is
-/// full until the lease duration has passed, so that the task does not have to run again.
+/// Writes the result with the next claim. Retries on a full disk for a lease duration: the task need not run again.
 async fn finish(
     nodes: &Nodes,
     lease: &Lease,
@@ -256,8 +254,7 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs the model on its own thread, within the memory left for all runs. The model checks its deadline; the node
-/// abandons a model that does not, shortly after the deadline.
+/// Runs the model on its own thread within the memory of all runs. Abandons a model that misses its deadline.
 async fn compute(
     nodes: &Nodes,
     model: Arc<dyn Model>,

@@ -1,8 +1,7 @@
-//! Reconciles pending direct uploads with the bucket. The store does not report uploads, so its listing reveals which
-//! targets have an upload. The blob of an upload has the identifier of its target as its name, which begins with the
-//! time of the presign. So one listing from the oldest valid target on covers all pending uploads, at one request for
-//! each 1,000 uploads; with the default lifetime of targets, the listing goes back 75 minutes. Unused targets appear in
-//! no listing.
+//! Reconciles pending direct uploads with the bucket, whose listing alone reveals them. The blob of an upload has its
+//! target's identifier as its name, which begins with the time of the presign. So one listing from the oldest valid
+//! target on covers all pending uploads, at one request for each 1,000 uploads; with the default lifetime of targets,
+//! the listing goes back 75 minutes. Unused targets appear in no listing.
 
 use std::collections::HashMap;
 use std::time::Duration;

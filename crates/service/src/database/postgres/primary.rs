@@ -29,8 +29,7 @@ use super::tls::{Stream, Tls};
 const GRACE: Duration = Duration::from_secs(1);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which connections are used after the start of a probe. Longer than two probes in which a server does not
-/// respond, including the pause between them.
+/// Time for which connections are used after a probe's start: above two unanswered probes and the pause between them.
 const LEASE: Duration = Duration::from_secs(4);
 
 /// Query of the timeline, which is the first eight digits of a log file's name. Fails on a standby.
@@ -53,7 +52,6 @@ pub(super) struct Primary {
     leased_until: Arc<watch::Sender<Instant>>,
 }
 
-/// Highest timeline seen, the time from which it is used, and the token that closes older connections.
 struct Latest {
     timeline: u32,
     usable_from: Instant,

@@ -1,5 +1,4 @@
-//! Node API for external nodes, on its own listener: register, lease, heartbeat, files, finish, goodbye.
-//! `docs/node-protocol.md` describes the protocol for authors of nodes.
+//! Node API for external nodes, on its own listener; `docs/node-protocol.md` describes it for authors of nodes.
 
 mod finish;
 mod key;
@@ -177,7 +176,6 @@ fn unknown(node: &str) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, message)
 }
 
-/// Error for a lease that went to another node or is no longer extended, or whose task the service has failed.
 fn lost() -> Failure {
     let message = "the lease is lost: the task has failed or goes to another node, so stop working on it";
     Failure::new(StatusCode::CONFLICT, message)

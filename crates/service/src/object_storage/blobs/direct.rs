@@ -1,5 +1,4 @@
-//! Presigned uploads and downloads directly to and from a bucket, signed with the bucket's key. The store does not
-//! report uploads; its listing reveals them.
+//! Presigned uploads and downloads straight to and from a bucket. Only the store's listing reveals uploads.
 
 use std::time::Duration;
 

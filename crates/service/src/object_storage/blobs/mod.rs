@@ -1,8 +1,6 @@
-//! Blobs: the bytes of objects under random names, behind a trait with two implementations, a folder of files and a
-//! bucket. A blob is complete and synced before it becomes readable.
-//!
-//! Names of blobs are independent of object keys. So every key works, `a` and `a/b` can coexist, and no key determines
-//! a path of the machine.
+//! Blobs: the bytes of objects under random names, in a folder of files or a bucket. A blob is complete and synced
+//! before it becomes readable. Names are independent of object keys: every key works, `a` and `a/b` can coexist, and no
+//! key determines a path of the machine.
 
 mod bucket;
 mod copies;

@@ -76,7 +76,6 @@ impl S3Error {
         Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
     }
 
-    /// Creates a 503: too many requests at the moment (backpressure).
     pub(crate) fn slow_down() -> Self {
         Self::new(Code::SlowDown, "Please reduce your request rate.")
     }

@@ -83,8 +83,7 @@ impl Signer {
         Self::new(ACCESS_KEY, secret, "us-east-1")
     }
 
-    /// Presigns an upload for this lifetime: by form to the bucket's URL, or by PUT to the object's. `now` is the time
-    /// by which signatures are verified.
+    /// Presigns an upload: by form to the bucket's URL, or by PUT to the object's. Signatures are verified by `now`.
     pub(crate) fn presign(
         &self,
         upload: &Upload<'_>,

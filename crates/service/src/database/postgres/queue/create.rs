@@ -1,5 +1,4 @@
-//! Creation of tasks with group commit: creates that arrive while a statement is running share the next one, and so the
-//! cost of its round trip and of its commit.
+//! Group commit of creates: those that arrive while a statement runs share the next one's round trip and commit.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -114,8 +114,7 @@ pub(super) const FAIL_QUEUED: Statements = statements!(
     release!()
 );
 
-/// Pays the reserved price of the task to the publisher of its model. Outputs are now paid for: they expire by age,
-/// even if the task is deleted.
+/// Pays the reserved price to the model's publisher. Outputs, now paid for, expire by age, even if the task is deleted.
 pub(super) const SUCCEED: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
@@ -146,9 +145,8 @@ impl PostgresDatabase {
         statement!(self, |db| one(db, statements.waiting, params, column))
     }
 
-    /// Fails a task if its lease expired before a moment and is still the latest. A task whose money cannot be moved,
-    /// such as in a damaged ledger, keeps its lease until `until`, so that other tasks can be claimed meanwhile. A task
-    /// with locked purses is retried later.
+    /// Fails a task if its lease expired before a moment and is the latest. A task whose money cannot be moved (damaged
+    /// ledger) keeps its lease until `until`, so that others can be claimed; one with locked purses is retried.
     pub(super) async fn fail_or_postpone(
         &self,
         task: &Expired,

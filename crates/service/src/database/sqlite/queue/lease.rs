@@ -14,9 +14,8 @@ use crate::queue::{
     detail_of, not_survived,
 };
 
-/// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer tasks
-/// than its limit, without counting expired leases. One index lookup for each model, however many tasks are queued, and
-/// one for each skipped account.
+/// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer than
+/// its limit, without expired leases. One index lookup for each model, and one for each skipped account.
 pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
        AND (SELECT state FROM accounts WHERE id = turns.account) = 'active' \
        AND (SELECT count(*) FROM tasks \
@@ -90,10 +89,8 @@ fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
 }
 
-/// Leases one task to a slot.
-///
-/// Tasks after lease expiry go first, in the order of their expiry. A task that has used up its attempts fails, and the
-/// search continues.
+/// Leases one task to a slot. Tasks after lease expiry go first, in the order of their expiry; a task that has used up
+/// its attempts fails, and the search continues.
 ///
 /// Queued tasks follow by fair scheduling. An account has one turn, a number, and a row of `turns` for each model with
 /// queued tasks. The account with the lowest turn gets the slot for its oldest task, and moves behind all others. A
