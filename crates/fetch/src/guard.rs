@@ -1,5 +1,4 @@
-//! SSRF protection: a URL among a task's inputs may lead to the public internet only, not to this machine or its
-//! network.
+//! SSRF protection: URLs among inputs may lead to the public internet only, not to this machine or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

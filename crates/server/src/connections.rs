@@ -44,8 +44,7 @@ pub(crate) struct Connection {
 struct State {
     phase: Phase,
     phase_since: Instant,
-    /// First read of the phase without bytes. Before, a request may lie in the system's buffer: a busy server reads
-    /// late.
+    /// First read of the phase without bytes. Before, a request may lie in the system's buffer of a busy server.
     waits_since: Option<Instant>,
     /// Bodies not read to their end: of this request, or of earlier, answered ones. Arriving bytes belong to them.
     bodies: usize,
@@ -222,8 +221,7 @@ impl Connections {
         })
     }
 
-    /// Counts an accepted connection. A full server evicts one that waits for its client, or lets the new connection
-    /// wait.
+    /// Counts an accepted connection. A full server evicts one that waits for its client, or the new one waits.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         address: IpAddr,

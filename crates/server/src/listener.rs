@@ -100,8 +100,7 @@ impl Listener {
         Ok(Self { socket, address, answers_half_closed: true })
     }
 
-    /// Drops a request when its client closes its sending side. Otherwise such a client gets its response, and the
-    /// request of a client that is gone runs to its end.
+    /// Drops a request when its client closes its sending side, instead of running it to its end and responding.
     #[must_use]
     pub fn dropping_half_closed(self) -> Self {
         Self { answers_half_closed: false, ..self }

@@ -13,8 +13,7 @@ pub const LOCK: &str = "lock";
 /// Minimum age of an abandoned folder: a younger one may not be locked yet.
 const MIN_AGE: Duration = Duration::from_mins(1);
 
-/// Creates a temporary folder, and removes abandoned ones with its prefix. The caller has to lock the file `LOCK` in
-/// the folder.
+/// Creates a temporary folder, and removes abandoned ones with its prefix. The caller has to lock its file `LOCK`.
 pub fn create(prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);

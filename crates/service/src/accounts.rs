@@ -132,7 +132,6 @@ pub(crate) struct NewKey {
 
 #[derive(Clone)]
 pub(crate) struct StoredKey {
-    /// Public part of the key, by which the database finds its record.
     pub(crate) id: String,
     pub(crate) hash: [u8; 32],
     pub(crate) rules: KeyRules,
@@ -222,7 +221,6 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Database operations on accounts. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Accounts: Send + Sync {
     /// Inserts an account, or returns the existing account with this username.

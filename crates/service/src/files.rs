@@ -137,7 +137,6 @@ impl StorageUse {
     }
 }
 
-/// Database operations on files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
     /// Inserts a target; false if its payer has reached the limit of unused targets that are not void, or its quota of
@@ -162,7 +161,6 @@ pub(crate) trait Files: Send + Sync {
     ) -> Result<Stored>;
     /// Stores an output for the account of its task: served by URL, but not listed, counted or billed as a file.
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
-    /// Deletes the outputs of a lease that `named` does not contain. Returns their blobs.
     async fn remove_unnamed_outputs(
         &self,
         bucket: &str,

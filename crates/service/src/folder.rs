@@ -21,7 +21,6 @@ pub(crate) const SOCKET: &str = "admin.sock";
 /// Identifier of a folder whose database is elsewhere.
 pub(crate) const FOLDER_ID: &str = "folder-id";
 
-/// Entries that the service creates in a data folder.
 const ENTRIES: [&str; 8] =
     [database::FILE, "inferstore.db-shm", "inferstore.db-wal", FOLDER_ID, LOCK, OBJECTS, RUNS, SOCKET];
 

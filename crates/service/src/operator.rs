@@ -194,7 +194,6 @@ pub(crate) enum Refund {
     Unknown,
 }
 
-/// Database operations of the administration, beyond those of the other modules. Every method is one transaction.
 #[async_trait]
 pub(crate) trait AdminDatabase: Send + Sync {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
@@ -206,7 +205,6 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeOverview>>;
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>>;
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;
-    /// Writes an entry of the audit log; returns its number.
     async fn record_action(&self, action: &Action) -> Result<i64>;
     /// Changes the body and the status of an entry, or deletes it.
     async fn change_action(&self, id: i64, action: Option<&Action>) -> Result<()>;

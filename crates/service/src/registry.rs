@@ -33,7 +33,6 @@ pub(crate) struct KnownNode {
 /// Live slot of an external node: the node, and the models whose tasks the slot runs.
 pub(crate) type SeenSlot = (String, Arc<[String]>);
 
-/// Database operations on nodes. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Registry: Send + Sync {
     async fn add_node_key(
@@ -51,9 +50,8 @@ pub(crate) trait Registry: Send + Sync {
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
     async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()>;
-    /// Resumes external nodes after a downtime. Nodes that were alive within `within` before the service last ran count
-    /// as seen at `seen_at` or later, and their leases last until `lease_until` or later. Does nothing if a process of
-    /// the service has run since `absent_since`.
+    /// Resumes external nodes after a downtime, unless a process has run since `absent_since`: nodes alive within
+    /// `within` before the last run count as seen at `seen_at` or later, with leases to `lease_until` or later.
     async fn resume_nodes(
         &self,
         within: Duration,

@@ -37,7 +37,6 @@ pub(crate) async fn correct(database: &dyn Database, clock: &Clock) -> Result<()
     Ok(())
 }
 
-/// Reads the database's clock, with the instant of the reading: the middle of the round trip.
 async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>> {
     let asked = Instant::now();
     let shown = database.time().await?;

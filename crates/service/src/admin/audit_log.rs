@@ -16,7 +16,6 @@ use crate::http::request::{ApiQuery, read_body};
 use crate::http::response::{DetailedFailure, Success};
 use crate::operator::Recorded;
 
-/// Details of a response for the log: fields that its body gets there.
 #[derive(Clone)]
 pub(super) struct Details(pub(super) Value);
 

@@ -76,7 +76,6 @@ fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Creates the folder; false if the folder is not empty.
 fn prepare(folder: &Path) -> std::io::Result<bool> {
     create_private(folder)?;
     Ok(fs::read_dir(folder)?.next().is_none())

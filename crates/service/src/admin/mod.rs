@@ -119,7 +119,7 @@ impl Admin {
     }
 
     /// Revokes an API key, given as the whole key, its identifier, or an unambiguous prefix of the identifier of at
-    /// least four characters, with or without `isk_`. Returns false without such a key. Fails if several have the prefix.
+    /// least four characters, with or without `isk_`. Returns false if no key matches, fails if several do.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
         Ok(self.revoke(key).await?.is_some())
     }
@@ -150,9 +150,8 @@ impl Admin {
         revoke(id).await
     }
 
-    /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the refunded account and
-    /// the amount; None if there is no such task. Fails if nothing was charged, the task was refunded before, or the
-    /// publisher's earnings are too low.
+    /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the account and the amount;
+    /// None if there is no such task. Fails if nothing was charged, the task was refunded, or the earnings are too low.
     pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
         let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
         match self.database.refund(task, self.clock.now()).await? {
@@ -166,9 +165,8 @@ impl Admin {
         }
     }
 
-    /// Creates a key for external nodes, which may share the key, for all models. The database stores only the hash, so
-    /// the key is shown only now. A name whose key was revoked can get a new key. Fails if the name is invalid as an
-    /// account name, or has a valid key.
+    /// Creates a key for all models, which external nodes may share. The database stores only the hash, so the key is
+    /// shown only now. Fails if the name is invalid as an account name or has a valid key; it may have a revoked one.
     pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
         self.draw_node_key(name, None).await
     }

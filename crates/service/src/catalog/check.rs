@@ -165,7 +165,6 @@ fn limit(bound: &Option<Box<RawValue>>) -> Option<Decimal> {
     bound.as_ref().and_then(|raw| json_number(raw.get()))
 }
 
-/// Parses a number without exponent, spaces and leading zeros, and without a point for `int`.
 fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

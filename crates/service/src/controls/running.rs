@@ -35,8 +35,7 @@ impl Controls {
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
 
-    /// Advances the clock. Due events happen at once: lease expiry, expiry of upload targets, storage billing. Fails if
-    /// the clock cannot represent the new time.
+    /// Advances the clock, up to its last time. Due events happen at once: lease and target expiry, storage billing.
     pub async fn advance_clock(&self, by: Duration) -> Result<()> {
         let (now, last) = (self.admin.clock.now(), Moment::last());
         if now.after(by) > last {
@@ -73,8 +72,7 @@ impl Controls {
         self.nodes.workers > 0 && self.tester.switch.hold().await.is_up()
     }
 
-    /// Credits an account with money or free credits. Fails if there is no such account, the amount is not positive, or
-    /// the account would exceed the largest amount.
+    /// Credits an account. Fails if there is none, the amount is not positive, or the sum exceeds the largest amount.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         self.admin.credit(username, credit).await
     }

@@ -1,5 +1,5 @@
-//! Database traits, one per module of the service. Most are implemented once, for any `Engine`: a submodule with sessions,
-//! a dialect of SQL and a queue of its own, which passes `conformance`.
+//! Database traits, one per module; a method of a module's trait is one transaction. Most are implemented once, for any
+//! `Engine`: a submodule with sessions, a dialect of SQL and a queue of its own, which passes `conformance`.
 
 mod accounts;
 mod admin;
@@ -179,8 +179,7 @@ pub(crate) trait Transfer: Send + Sync {
     /// Writes every table, as of one moment, to files in a folder.
     async fn export_tables(&self, folder: &Path) -> Result<Vec<TableFile>>;
     async fn is_empty(&self) -> Result<bool>;
-    /// Reads every table from files in a folder, and adds settings, in one transaction. Fails when the database is not
-    /// empty, and when it would not export the same files.
+    /// Imports tables and settings in one transaction; fails unless the database is empty and exports the same files.
     async fn import_tables(
         &self,
         folder: &Path,

@@ -1,5 +1,4 @@
-//! Engine-independent SQL statements. SQLite takes `$1` for a name and numbers names by their first occurrence, so each
-//! statement uses its parameters in order.
+//! Engine-independent SQL. SQLite numbers `$1` by first occurrence, so each statement uses its parameters in order.
 
 pub(super) const TASK: &str = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, \
      output_format, output, error, tasks.created_at, updated_at, attempt \

@@ -55,7 +55,6 @@ pub(crate) enum BodyError {
     CutOff,
     #[error("the body is larger than allowed")]
     TooLarge,
-    /// The body arrives more slowly than `MIN_PROGRESS` bytes within the timeout.
     #[error("the body took too long to arrive")]
     TooSlow,
 }

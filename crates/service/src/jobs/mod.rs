@@ -110,7 +110,6 @@ async fn fail_queued(jobs: &Jobs) -> Result<()> {
     Ok(())
 }
 
-/// Retention of tasks, movements of money and idempotency keys.
 async fn delete_old(jobs: &Jobs) -> Result<()> {
     let now = jobs.clock.now();
     let policies = Policies::read(&*jobs.database).await?;

@@ -250,7 +250,6 @@ impl StorageRate {
 /// Maximum number of unfolded old movements: an account billed each hour costs one transaction in about two days.
 pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 
-/// Database operations on money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses>;

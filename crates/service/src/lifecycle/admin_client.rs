@@ -85,9 +85,8 @@ impl AdminError {
 }
 
 impl AdminClient {
-    /// Connects to the service that uses a data folder, or opens the data if no service does. Fails if no service uses
-    /// the folder and the folder has no embedded database, the data cannot be opened, or the service that uses them has
-    /// no socket.
+    /// Connects to the service that uses a data folder, or opens the data if no service does. Fails if the folder is
+    /// unused and has no embedded database, the data cannot be opened, or the service that uses them has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let opening = || format!("opening the data in {}", folder.display());
         let check = |cause: &io::Error| match cause.kind() {

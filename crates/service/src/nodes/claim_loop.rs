@@ -35,7 +35,6 @@ pub(crate) async fn start(nodes: &Arc<Nodes>) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the local node registered until shutdown, when the last task has ended or was released.
 async fn keep_registered(nodes: Arc<Nodes>, tasks: TaskTracker, dispatcher: JoinHandle<()>) {
     // A later heartbeat, also one of the dispatcher, would register the node again.
     let _ = tokio::join!(heartbeats(&nodes, &tasks), drain(&nodes, &tasks), dispatcher);

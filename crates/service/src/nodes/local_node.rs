@@ -89,7 +89,6 @@ impl Workers {
     }
 }
 
-/// Scripted result of a task instead of its run, or a delay before the run.
 #[derive(Clone)]
 pub(crate) struct Replacement {
     pub(crate) delay: Duration,

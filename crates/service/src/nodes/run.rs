@@ -30,8 +30,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Waits for a fetch permit and then for a worker. The order avoids a deadlock with tasks that have fetched their
-    /// inputs and wait for a worker.
+    /// Waits for a fetch permit, then a worker: otherwise tasks with fetched inputs would deadlock on a worker.
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
         let worker = node.workers.idle().await?;

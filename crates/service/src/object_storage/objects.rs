@@ -160,7 +160,6 @@ impl Objects {
         Ok(blob.is_some())
     }
 
-    /// Deletes a blob that no object refers to. During a backup the blob is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
         if !self.are_deletions_paused() {
             self.blobs.remove(name).await;
@@ -186,8 +185,7 @@ const MAX_OUTAGE: Duration = Duration::from_mins(2);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 const MAX_OUTAGE_POLL: Duration = Duration::from_secs(15);
 
-/// Retries while the object store or the database is unreachable or the disk is full, so that a running task does not
-/// fail. The attempt must be idempotent.
+/// Retries an idempotent attempt through outages of the store, the database and the disk, for a running task.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     let mut pause = OUTAGE_POLL;

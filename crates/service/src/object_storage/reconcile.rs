@@ -55,8 +55,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Makes files of the blobs that are uploads to unused targets, in the order of the uploads, and deletes the
-    /// uploads to void targets. A failed upload does not stop the others.
+    /// Makes files of uploads to unused targets, in order, and deletes uploads to void ones. A failure stops no other.
     pub(super) async fn reconcile_page(&self, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;
@@ -78,7 +77,6 @@ impl Objects {
 
     async fn reconcile_upload(&self, target: &Target, blob: &Listed) -> Result<()> {
         if blob.size != target.size {
-            // Unexpected, because the signature covers the size.
             tracing::error!(
                 target = target.id,
                 size = blob.size,

@@ -1,5 +1,4 @@
-//! Uploads with a valid signature: checks that the target is still valid, receives the bytes, and writes the row that
-//! makes them a file. PUT and form uploads share this code.
+//! Uploads with a valid signature, by PUT or form: checks the target, receives the bytes, and writes the file's row.
 
 use std::sync::Arc;
 

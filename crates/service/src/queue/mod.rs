@@ -307,7 +307,6 @@ impl RetentionPlan {
     }
 }
 
-/// Database operations on tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
     /// Reserves the price, enqueues the task and stores its idempotency key. A known key takes precedence over every

@@ -39,7 +39,6 @@ impl FromRef<Arc<Nodes>> for BodyLimits {
     }
 }
 
-/// Builds the router of the node API, with errors in the format of the API. At shutdown, waiting nodes get a response.
 pub(crate) fn router(nodes: &Arc<Nodes>, observer: Arc<Observer>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
@@ -127,7 +126,6 @@ async fn register(
     }))
 }
 
-/// Deregisters a node at its graceful shutdown: its leases are released and do not count as attempts.
 async fn goodbye(State(nodes): State<Arc<Nodes>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&nodes, &key, &node).await?;
     nodes.database.node_ended(&node, NodeEnd::Left, nodes.clock.now()).await?;
@@ -137,7 +135,6 @@ async fn goodbye(State(nodes): State<Arc<Nodes>>, key: NodeKey, ApiPath(node): A
     Ok(Success::done("goodbye"))
 }
 
-/// Returns the node if it registered with this key, and records it as alive.
 async fn known(nodes: &Nodes, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
     let known = nodes.database.known_node(node, &key.name).await?;
     let known = known.ok_or_else(|| unknown(node))?;

@@ -14,7 +14,6 @@ use crate::object_storage::s3_api::{Presigned, Upload};
 const DOWNLOAD_LIFE: Duration = Duration::from_mins(5);
 
 impl Bucket {
-    /// Presigns an upload to a target for this lifetime. The object's name is the identifier of the target.
     pub(in crate::object_storage) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         let Target { id, mime, size, .. } = target;
         let blob = blob_key(id);

@@ -57,7 +57,6 @@ struct Folder {
 }
 
 impl Disk {
-    /// Opens the folder and deletes the files of unfinished uploads.
     pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
@@ -317,7 +316,6 @@ impl Folder {
         if self.is_durable { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    /// Moves a complete file to the readable blobs, and syncs file and folder. Returns the hash of its bytes.
     fn commit(&self, part: Part, name: &str) -> io::Result<Md5> {
         if self.is_durable {
             part.file.sync_all()?;

@@ -62,7 +62,6 @@ pub(crate) struct Destination {
     bucket: Option<S3>,
     folder: PathBuf,
     shown: String,
-    /// The marker while the import goes on.
     importing: String,
 }
 

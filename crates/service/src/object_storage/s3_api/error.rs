@@ -110,7 +110,6 @@ impl S3Error {
     }
 }
 
-/// Escapes a text for XML, which allows no control characters, and truncates it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars().take(500) {

@@ -27,7 +27,6 @@ pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 /// Maximum lifetime of a presigned URL, as in S3.
 const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 
-/// All but letters, digits, `-`, `.`, `_` and `~`.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(crate) struct Presigned {

@@ -30,11 +30,9 @@ const MAX_BATCH: usize = 64;
 /// batches of half the size cost the server a quarter more for each task.
 const MAX_STATEMENTS: usize = 4;
 
-/// Statement that creates a batch of tasks.
-///
-/// One update of an account's purses pays for all of its tasks in the batch, or for none. The update waits for the row
-/// lock and then sees the latest committed purses, even if the snapshot of the statement is older; so its conditions
-/// and its `RETURNING` use no other row of the account.
+/// Creates a batch of tasks. One update of an account's purses pays for all of its tasks in the batch, or for none. The
+/// update waits for the row lock and then sees the latest committed purses, even if the snapshot of the statement is
+/// older; so its conditions and its `RETURNING` use no other row of the account.
 ///
 /// Purses are locked in one order, so that statements do not deadlock. The job that deletes idle turns locks the purses
 /// of their accounts first, so that an existing turn stays until this statement has committed.
@@ -128,8 +126,7 @@ pub(in crate::database::postgres) struct Creates(Mutex<State>);
 struct State {
     waiting: Vec<WaitingCreate>,
     statements: usize,
-    /// Pending creates of accounts whose purses another transaction has locked. Each account has a statement that waits
-    /// for the purses, beyond `MAX_STATEMENTS`.
+    /// Pending creates of accounts with locked purses, each awaited by one statement beyond `MAX_STATEMENTS`.
     locked: BTreeMap<AccountId, Vec<WaitingCreate>>,
 }
 
@@ -161,7 +158,6 @@ impl Creates {
         }
     }
 
-    /// Returns the next batch; None, which ends the statement's task, if no create is pending.
     fn next_batch(&self) -> Option<Vec<WaitingCreate>> {
         let mut state = self.0.lock();
         if state.waiting.is_empty() {
@@ -172,7 +168,6 @@ impl Creates {
         Some(state.waiting.drain(..batch).collect())
     }
 
-    /// Returns the next batch of a locked account; None, which unlocks the account here, if no create is pending.
     fn next_locked(&self, account: AccountId) -> Option<Vec<WaitingCreate>> {
         let mut state = self.0.lock();
         let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());

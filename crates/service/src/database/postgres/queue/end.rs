@@ -32,8 +32,7 @@ pub(super) enum Judged {
     Elsewhere,
 }
 
-/// Statements of an end: one that skips locked purses, and one that waits for them. Each returns whether the task $1
-/// has ended, and its account if the purses were skipped.
+/// Statements that skip locked purses or wait. Each returns whether task $1 has ended, and the account if skipped.
 pub(super) struct Statements {
     pub(super) free: &'static str,
     waiting: &'static str,
@@ -96,8 +95,7 @@ pub(super) const CANCEL: Statements = statements!(
     release!()
 );
 
-/// Fails a task for its node; or, if the lease expired before the moment $7, without the node, which then loses the
-/// lease as if another node had claimed the task.
+/// Fails a task for its node or, if the lease expired before $7, without the node, which then loses the lease.
 pub(super) const FAIL: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \

@@ -94,8 +94,7 @@ fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
 ///
 /// Queued tasks follow by fair scheduling. An account has one turn, a number, and a row of `turns` for each model with
 /// queued tasks. The account with the lowest turn gets the slot for its oldest task, and moves behind all others. A
-/// claim or a cancel that takes the last queued task leaves the row of `turns` behind; the claim that meets the row
-/// deletes it.
+/// claim or a cancel of the last queued task leaves its row of `turns`, which the next claim that meets it deletes.
 fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
