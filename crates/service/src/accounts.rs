@@ -227,8 +227,7 @@ pub(crate) trait Accounts: Send + Sync {
     async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account>;
     async fn account(&self, username: &str) -> Result<Option<Account>>;
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
-    /// Changes the state of an account; false if the account is closed and the new state is not. A suspended account
-    /// loses its unused upload targets, and a closed one its keys too.
+    /// Sets the state; false if a closed account would reopen. Suspending voids unused targets, closing the keys too.
     async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool>;
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
     /// Ends a membership, and voids upload targets that the person has requested for the organization; false if no

@@ -131,8 +131,7 @@ impl Error {
         matches!(self.kind, Kind::Setting)
     }
 
-    /// Returns true if the service did not start because another service, perhaps in another process, uses the data
-    /// folder. The folder is free again as soon as the other service has ended.
+    /// Returns true if another service, perhaps in another process, uses the data folder, which is free after its end.
     ///
     /// ```
     /// # use inferstore_service::{Config, Service};

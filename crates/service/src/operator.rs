@@ -84,8 +84,7 @@ impl Recorded {
         Ok(Self { id, at, request: action.request })
     }
 
-    /// Writes the end of the request to its entry; a refused request loses its entry. A failure is logged alone, because
-    /// the request itself is done.
+    /// Writes the request's end to its entry, or deletes a refused one. A failure is only logged: the request is done.
     pub(crate) async fn end(
         self,
         database: &(impl AdminDatabase + ?Sized),

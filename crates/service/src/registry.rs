@@ -11,7 +11,6 @@ use crate::clock::Moment;
 
 pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
 
-/// Maximum number of models over all nodes of a key.
 pub(crate) const MAX_KEY_MODELS: i64 = 10_000;
 
 /// Retention of silent nodes of a key that has too many models.

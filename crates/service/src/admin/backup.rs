@@ -20,9 +20,8 @@ pub struct Backup {
 }
 
 impl Admin {
-    /// Writes a consistent copy of all data into an empty or new folder, while the service runs. A service can start
-    /// with the copy. Blobs are hard links if the file system allows, so that the copy needs little space. Fails if the
-    /// folder is not empty, is inside the data folder, or cannot be written.
+    /// Writes a consistent copy of all data, with which a service can start, into an empty or new folder, while this
+    /// one runs. Blobs are hard links where possible. Fails for other folders, and for one inside the data folder.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
         check_outside(folder, self.background.folder.path(), &doing)?;

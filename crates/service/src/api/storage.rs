@@ -1,6 +1,5 @@
-//! Stored files over HTTP: presign, list, count, delete. A key sees the storage of its own account. With `org_username`,
-//! a member uploads into an organization's storage. Only the organization's key lists and counts these files; its key
-//! and the member's key can delete them.
+//! Stored files over HTTP. A key sees the storage of its own account. With `org_username`, a member uploads into an
+//! organization's storage, whose key alone lists and counts these files; that key and the member's can delete them.
 
 use crate::http::mime::is_mime;
 use std::sync::Arc;

@@ -81,8 +81,7 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
     Err(violations)
 }
 
-/// Validates an output against its declaration like an input, except that a number may be a string or not, and that a
-/// float may have any number of digits unless it is a string.
+/// Validates an output like an input, but a number may be a string or not, and a float outside of one has any digits.
 pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
         Kind::Float if is_bare_number(value) && json_number(value).is_none() => {

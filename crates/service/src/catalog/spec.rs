@@ -104,8 +104,7 @@ struct FullMetadata<'a> {
 }
 
 impl ModelSpec {
-    /// Parses a model from JSON; the price is a string. Fails if the text is no JSON, or a field is missing or unknown.
-    /// The error contains the field and its position.
+    /// Parses a model from JSON. Fails if the text is no JSON, or a field is missing or unknown; the error locates it.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }

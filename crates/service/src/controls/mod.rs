@@ -1,7 +1,6 @@
-//! Test controls: functions that tests of a client need from the service and that the API must not offer, on a listener
-//! and with a token of their own; off unless `Config::controls` is set. `Controls` offers the same functions to Rust
-//! programs. Every request needs the header `authorization: Bearer <token>`; responses and errors have the format of
-//! the API. `docs/controls.md` shows each request with curl.
+//! Test controls: functions that tests of clients need and the API must not offer, on a listener and with a token of
+//! their own; off unless `Config::controls` is set. `Controls` offers them to Rust programs. Every request needs the
+//! header `authorization: Bearer <token>`; responses have the format of the API. `docs/controls.md` shows each request.
 
 mod corrupt_body;
 mod endpoint;

@@ -77,8 +77,7 @@ impl Controls {
         self.admin.credit(username, credit).await
     }
 
-    /// Sets the amounts of an account, by movements that keep the ledger consistent. Fails if there is no such account,
-    /// an amount is negative, or the account would exceed the largest amount.
+    /// Sets amounts by movements in the ledger. Fails without such an account, below zero, or above the largest amount.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = self.admin.account(username, doing).await?;

@@ -1,4 +1,4 @@
-//! Caches of rows that every request reads. Writes invalidate them; those of other processes appear after `LIFETIME`.
+//! Caches of rows that every request reads. Writes invalidate them; those of other processes appear within `LIFETIME`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -27,7 +27,6 @@ pub(super) enum Key {
 
 use Key::{Integer, Text};
 
-/// Declares tables: a name, the columns that order its rows, the other columns.
 macro_rules! tables {
     ($($name:literal: $($kind:ident $key:literal),+; $($column:literal)*;)*) => { &[$(
         Table { name: $name, columns: &[$($key,)+ $($column),*], key: &[$($kind($key)),+] }

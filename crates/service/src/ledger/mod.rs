@@ -59,7 +59,6 @@ impl Purses {
         Money::from_smallest(self.debt.smallest().saturating_neg())
     }
 
-    /// Splits a price between the purses, free credits first. Returns None if the price exceeds the spendable amount.
     pub(crate) fn split(&self, price: Money) -> Option<Split> {
         if price > self.spendable() {
             return None;

@@ -17,8 +17,7 @@ use crate::admin::http;
 use crate::admin::socket;
 use crate::{Error, database};
 
-/// Calls the administration of a service over HTTP: of a running service, or of a stopped service within this process.
-/// `docs/admin-http.md` documents the requests.
+/// Calls the administration of a service, running or (in this process) stopped. `docs/admin-http.md` has the requests.
 ///
 /// ```
 /// # #[tokio::main]
@@ -122,8 +121,7 @@ impl AdminClient {
         Ok(Self { transport: Transport::Stopped { router, service: Box::new(service) } })
     }
 
-    /// Sends a request to the path of these segments, with an optional JSON body. Returns the `data` of the response.
-    /// If the service refuses, the error has its message.
+    /// Sends a request to a path of segments, with an optional JSON body. Returns `data`, or fails with the message.
     pub async fn call(
         &mut self,
         method: &str,

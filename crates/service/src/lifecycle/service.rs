@@ -67,8 +67,8 @@ impl Service {
     /// the same kind. The catalog must list the models: see `publish_model`. Fails as `start` does.
     ///
     /// A model that does not state its memory (`Model::memory`) counts as `Limits::memory`; by default,
-    /// `Limits::memory_of_all_runs` allows two such runs at once. A run that ignores its deadline keeps its memory
-    /// until its end; tasks that cannot run beside it fail after `Config::lease_attempts`.
+    /// `Limits::memory_of_all_runs` allows two such runs at once, with any number of workers. A run that ignores its
+    /// deadline keeps its memory to its end; tasks that do not fit fail after `Config::lease_attempts`.
     pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
         Self::open(config, models, true).await
     }

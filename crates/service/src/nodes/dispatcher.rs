@@ -109,8 +109,7 @@ impl Dispatcher {
         self.enqueue(None, node, true, None).local_task().await
     }
 
-    /// Ends a task of the local node, and claims another for its slot in the same commit (group commit). Returns
-    /// whether the result counts, and the next task, if any. None if nothing was written.
+    /// Ends a task and claims its slot's next in one commit; None if nothing was written, false for a late result.
     pub(super) async fn finish(&self, end: End) -> Option<(bool, Option<ClaimedTask>)> {
         let (reply, counts) = oneshot::channel();
         let node = end.node.clone();

@@ -1,4 +1,4 @@
-//! Logs of tasks: the end of the standard error of a model outside. A log is an object of its lease, as outputs are.
+//! Logs of tasks: the end of the standard error of an outside node's model. A log is an object of its lease.
 
 use std::convert::Infallible;
 

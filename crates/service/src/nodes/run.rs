@@ -53,9 +53,8 @@ pub(super) async fn run(nodes: Arc<Nodes>, task: ClaimedTask, mut slots: Slots) 
     }
 }
 
-/// Runs a leased task to its end, and extends its lease meanwhile. Returns the next task, if it was claimed together
-/// with the result. An interrupted run has no result: its lease is released by the interruption. A run that cannot
-/// begin has no result either: its lease expires, which counts as an attempt.
+/// Runs a leased task and extends its lease. Returns the next task, if claimed with the result. An interrupted run has
+/// no result, and its lease is released; a run that cannot begin has none either: its lease expires as an attempt.
 async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let begun = Instant::now();

@@ -55,7 +55,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Makes files of uploads to unused targets, in order, and deletes uploads to void ones. A failure stops no other.
+    /// Makes files of uploads to unused targets, in order, and deletes uploads to void ones, even if some uploads fail.
     pub(super) async fn reconcile_page(&self, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;

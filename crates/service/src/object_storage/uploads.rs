@@ -73,9 +73,8 @@ pub(super) async fn receive(
 }
 
 /// Makes received bytes a file. The blob is synced before its row is written, so that no row refers to missing bytes;
-/// after a crash in between, the sweeper finds the blob. The transaction that writes the row decides which upload
-/// counts. Afterwards one blob has no row: that of the replaced file, or the new one if the upload is a repetition or
-/// is refused. This function deletes that blob.
+/// after a crash in between, the sweeper finds the blob. The row's transaction decides which upload counts. Then the
+/// blob of the replaced file, or of a repeated or refused upload, has no row; this function deletes that blob.
 async fn store(
     api: &ObjectApi,
     target: &Target,

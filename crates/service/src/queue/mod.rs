@@ -309,8 +309,7 @@ impl RetentionPlan {
 
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
-    /// Reserves the price, enqueues the task and stores its idempotency key. A known key takes precedence over every
-    /// refusal. An account with `max_unfinished` unfinished tasks can create no more.
+    /// Reserves the price, enqueues the task and stores its idempotency key; a known key precedes every refusal.
     async fn create_task(
         &self,
         task: &NewTask,

@@ -66,9 +66,8 @@ impl DataLocation {
         Self { data_dir: data_dir.into(), database, objects }
     }
 
-    /// Writes everything into a folder that is empty, missing, or left by an interrupted export. Blobs of a data folder
-    /// are hard links where the file system allows it. Fails if a service uses the data, if there is none, or if the
-    /// folder holds anything else or cannot be written.
+    /// Writes everything into a folder that is empty, missing, or left by an interrupted export; blobs are hard links
+    /// where possible. Fails if a service uses the data, there is none, or the folder has other files or is read-only.
     pub async fn export(&self, folder: &Path) -> Result<Transferred, Error> {
         if self.database.is_none() && !self.data_dir.join(database::FILE).is_file() {
             let cause = format!("{} has no embedded database", self.data_dir.display());

@@ -1,10 +1,9 @@
 //! Primary: the server that accepts writes. If the URL has several servers, all are probed at once, so that a hanging
-//! one causes no delay, and at intervals. After a promotion, connections to the former primary are closed, even if it
-//! responds. Of two servers that accept writes, the one with the higher timeline was promoted last.
+//! one causes no delay, and at intervals. After a promotion, connections to the former primary are closed, whether it
+//! responds or not. Of two servers that accept writes, the one with the higher timeline was promoted last.
 //!
-//! Processes notice a promotion at different times, but no process may read the former primary while another writes to
-//! the new one. So connections are used for [`LEASE`] after a probe, and a server with a higher timeline is used only
-//! after this time has passed for every process.
+//! Processes notice a promotion at different times, but none may read the former primary while another writes to the
+//! new one. So connections are used for [`LEASE`] after a probe, and a higher timeline only when this time has passed.
 
 use std::pin::pin;
 use std::sync::Arc;

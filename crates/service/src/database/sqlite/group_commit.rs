@@ -90,8 +90,7 @@ fn lost() -> Error {
 }
 
 impl SqliteDatabase {
-    /// Runs a write in a transaction that it may share with others (group commit), and returns its result after the
-    /// commit. A write that fails or panics leaves no changes. The write runs even if the caller is dropped.
+    /// Runs a write, even for a dropped caller, until after the commit. A failed or panicked write changes nothing.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,

@@ -27,8 +27,7 @@ pub(crate) const IN_BUCKET: &str = "objects are in a bucket";
 
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
 
-/// Opens the configured blobs and pairs them with the database; refuses blobs of another database. `is_new`: the
-/// database was never filled. `serves`: the process needs the files.
+/// Opens the blobs and pairs them with their database, never another. `is_new`: never filled; `serves`: files needed.
 pub(crate) async fn open(
     config: &Config,
     folder: &Path,

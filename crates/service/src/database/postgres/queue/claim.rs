@@ -59,7 +59,7 @@ const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) A
      WHERE NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.model AND state <> 'active') \
      GROUP BY account ORDER BY min(turn) LIMIT $5";
 
-/// Leases the oldest tasks of accounts and moves these to the end of the turns, unless those are locked.
+/// Leases the oldest tasks of accounts and moves the accounts to the end of the turns, unless their turns are locked.
 const LEASE_QUEUED: &str = "WITH found AS ( \
        SELECT of_account.sequence, wanted.account, wanted.number \
        FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account, tasks, number) \
@@ -151,7 +151,6 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    /// Leases tasks with expired leases. Preceding tasks that have used up their attempts fail.
     async fn claim_expired(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
         let wanted = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let models = &*slots[0].models;

@@ -37,8 +37,7 @@ const MAX_STATEMENTS: usize = 4;
 /// Purses are locked in one order, so that statements do not deadlock. The job that deletes idle turns locks the purses
 /// of their accounts first, so that an existing turn stays until this statement has committed.
 ///
-/// A used idempotency key fails the whole statement, and each create is then retried alone. Creates of one account with
-/// the same key do not race, because the purses are locked.
+/// A used idempotency key fails the whole statement; each create is then retried alone. Locked purses prevent races.
 macro_rules! create {
     ($lock:literal) => {
         concat!(
@@ -131,7 +130,6 @@ struct State {
 }
 
 impl Creates {
-    /// Adds a create to the next batch; returns true if a further statement must start.
     fn enqueue(&self, waiting: WaitingCreate) -> bool {
         let mut state = self.0.lock();
         if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {

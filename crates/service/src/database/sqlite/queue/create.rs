@@ -17,8 +17,8 @@ use crate::queue::{
 /// 1. The idempotency key: a known key returns its task, whatever else would refuse the create. A caller that lost the
 ///    response sends the same create again, and the first one may have spent the rest of the balance.
 /// 2. The limits: the unfinished tasks of the account, and the spending of the API key.
-/// 3. The price: free credits first, the balance for the rest. If both are too small, the create is refused, or inserts
-///    a task that has already failed and holds nothing.
+/// 3. The price: free credits first, the balance for the rest. If the sum is too small, the create is refused, or
+///    inserts a task that has already failed and holds nothing.
 /// 4. The rows: the task at the next position of the history, its key, the spending of the API key, the turn of the
 ///    account, and the movements of the price into the purse `held`.
 pub(super) fn create(

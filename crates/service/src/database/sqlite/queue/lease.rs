@@ -89,8 +89,7 @@ fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
 }
 
-/// Leases one task to a slot. Tasks after lease expiry go first, in the order of their expiry; a task that has used up
-/// its attempts fails, and the search continues.
+/// Leases one task to a slot. Expired leases go first; a task out of attempts fails, and the search continues.
 ///
 /// Queued tasks follow by fair scheduling. An account has one turn, a number, and a row of `turns` for each model with
 /// queued tasks. The account with the lowest turn gets the slot for its oldest task, and moves behind all others. A
