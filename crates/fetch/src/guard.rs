@@ -1,5 +1,4 @@
-//! SSRF protection: a URL among a task's inputs may lead to the public internet only, never to this machine
-//! or its network.
+//! SSRF protection: URLs among inputs may lead to the public internet only, not to this machine or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -30,8 +29,7 @@ const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// Parts of the global unicast space that lead elsewhere: documentation, and tunnels that carry an IPv4
-/// address (Teredo, 6to4).
+/// Parts of the global unicast space that lead elsewhere: documentation, and tunnels that carry IPv4 (Teredo, 6to4).
 const CLOSED_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
@@ -52,15 +50,13 @@ pub fn is_public(address: IpAddr) -> bool {
             let within = |(network, bits): &(Ipv6Addr, u32)| {
                 (address.to_bits() ^ network.to_bits()).checked_shr(128 - bits) == Some(0)
             };
-            // Only 2000::/3 is global unicast. The rest is loopback, link-local, unique local, multicast, and
-            // IPv4 addresses written as IPv6.
+            // Only 2000::/3 is global unicast; the rest is loopback, link-local, local, multicast, and IPv4 as IPv6.
             address.segments()[0] >> 13 == 1 && !CLOSED_V6.iter().any(within)
         }
     }
 }
 
-/// Returns true if an address belongs to this machine, whatever its network: the machine's firewall does not
-/// filter its own packets.
+/// Returns true if an address is this machine's, on any network: a firewall does not filter the machine's own packets.
 fn is_own(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -91,8 +87,7 @@ pub(super) fn refusal(url: &Url) -> Option<String> {
     (!is_allowed(address)).then(|| format!("{address} is not an address of the public internet"))
 }
 
-/// Resolves names to public addresses only. The connection uses these addresses, so DNS rebinding cannot
-/// bypass the check.
+/// Resolves names to public addresses only; the connection uses these, so DNS rebinding cannot bypass the check.
 pub(super) struct PublicResolver;
 
 impl Resolve for PublicResolver {

@@ -1,5 +1,4 @@
-//! Fetches the files that a task's inputs name by URL, from the public internet only. The node inside the
-//! service and nodes outside use it.
+//! Fetches files that a task's inputs name by URL, from the public internet only, for the inner and for outside nodes.
 
 mod guard;
 
@@ -61,8 +60,7 @@ impl FetchError {
     }
 }
 
-/// Retry policy of one fetch: up to three attempts, while failures are temporary and the fetch is younger
-/// than `MAX_RETRIED`.
+/// Retry policy of one fetch: up to three attempts while failures are temporary, within `MAX_RETRIED`.
 #[derive(Debug)]
 pub struct Attempts {
     begun: Instant,
@@ -85,18 +83,14 @@ impl Attempts {
     }
 }
 
-/// Fetches files of the public internet. The first fetch reads the certificates of the system; until then a
-/// `Fetcher` costs nothing.
+/// Fetches files of the public internet. Costs nothing until the first fetch reads the system's certificates.
 #[derive(Debug, Clone, Default)]
 pub struct Fetcher {
     client: Arc<OnceLock<Client>>,
 }
 
 impl Fetcher {
-    /// Returns the content behind a URL.
-    ///
-    /// # Errors
-    /// The reason, as a sentence without the URL, which may carry a signature.
+    /// Returns the content behind a URL. An error is a sentence without the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
         let mut attempts = Attempts::default();
         loop {
@@ -108,11 +102,7 @@ impl Fetcher {
         }
     }
 
-    /// Writes the content behind a URL to a file or to memory, in one attempt; [`Attempts`] decides about
-    /// retries.
-    ///
-    /// # Errors
-    /// As `fetch`.
+    /// Writes the content behind a URL to a sink, in one attempt; [`Attempts`] decides about retries.
     pub async fn fetch_to(
         &self,
         url: &str,
@@ -126,7 +116,6 @@ impl Fetcher {
         copy(self.client()?, url, MAX_FILE, sink).await
     }
 
-    /// Returns the client that can reach the public internet only.
     fn client(&self) -> Result<&Client, FetchError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -138,7 +127,6 @@ impl Fetcher {
     }
 }
 
-/// Returns a builder whose client follows redirects unless `refusal` returns a reason.
 fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
     over_ring(Client::builder())
         .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
@@ -159,11 +147,7 @@ fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
         .timeout(FETCH_TIMEOUT)
 }
 
-/// Returns the content behind a URL of a trusted source, without SSRF protection, if it has at most
-/// `max_bytes`.
-///
-/// # Errors
-/// The content cannot be fetched, or is larger.
+/// Returns the content behind a URL of a trusted source, without SSRF protection; fails above `max_bytes`.
 pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, FetchError> {
     let mut content = Vec::new();
     copy(client, url, max_bytes, &mut content).await?;
@@ -250,10 +234,7 @@ fn failure(error: &reqwest::Error) -> FetchError {
 pub struct Certificates(Vec<CertificateDer<'static>>);
 
 impl Certificates {
-    /// Reads the certificates of a PEM file.
-    ///
-    /// # Errors
-    /// The reason, as a sentence that names the file.
+    /// Reads the certificates of a PEM file. An error is a sentence that names the file.
     pub fn read(file: &Path) -> Result<Self, String> {
         let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let why = match read {
@@ -265,8 +246,7 @@ impl Certificates {
     }
 }
 
-/// Sets TLS over ring explicitly: reqwest would otherwise panic if the process has installed no default
-/// provider.
+/// Sets TLS over ring explicitly: reqwest would otherwise panic if the process has no default provider.
 pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
     over_ring_trusting(builder, &Certificates::default())
 }
@@ -281,9 +261,6 @@ pub fn over_ring_trusting(builder: ClientBuilder, further: &Certificates) -> Cli
 
 /// Returns settings of TLS over ring that trust the certificates of the system and these. On a system without
 /// certificates, such as a bare container, they trust no other server; connections without TLS still work.
-///
-/// # Errors
-/// ring does not support the default versions of TLS.
 pub fn tls_over_ring(further: &Certificates) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider));

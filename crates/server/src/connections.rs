@@ -1,5 +1,4 @@
-//! Open connections of all listeners: limited in number. A full server evicts the connection that has waited
-//! longest for its client, first from addresses above their share.
+//! Limit on open connections: a full server evicts the one that waits longest, first from addresses above their share.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -45,11 +44,9 @@ pub(crate) struct Connection {
 struct State {
     phase: Phase,
     phase_since: Instant,
-    /// First read of the phase that found no bytes. Until then, a request may lie in the buffer of the
-    /// system: a busy server reads late.
+    /// First read of the phase without bytes. Before, a request may lie in the system's buffer of a busy server.
     waits_since: Option<Instant>,
-    /// Number of bodies not yet read to their end: of the current request, or of an earlier one whose
-    /// response is complete. Arriving bytes belong to them.
+    /// Bodies not read to their end: of this request, or of earlier, answered ones. Arriving bytes belong to them.
     bodies: usize,
     /// Time since which the client has read less than `MIN_PROGRESS`.
     write_blocked_since: Option<Instant>,
@@ -63,9 +60,8 @@ impl State {
         self.waits_since = None;
     }
 
-    /// Returns the time since which the connection waits only for its client: for a request, for the rest of
-    /// a body whose response is written, or for the client to read. None while a request is in progress or
-    /// may be on its way.
+    /// Returns the time since which the connection waits only for its client: for a request, the rest of a body whose
+    /// response is written, or a read. None while a request is in progress or may be on its way.
     fn stalled_since(&self) -> Option<Instant> {
         let min_stalled = if self.is_large { MIN_STALLED_DOWNLOAD } else { MIN_STALLED };
         let (since, min) = match (self.phase, self.write_blocked_since) {
@@ -225,8 +221,7 @@ impl Connections {
         })
     }
 
-    /// Counts an accepted connection. A full server evicts connections that wait for their clients.
-    /// Backpressure: if there is none to evict, the new connection waits.
+    /// Counts an accepted connection. A full server evicts one that waits for its client, or the new one waits.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -248,8 +243,7 @@ impl Connections {
         OpenConnection { all: Arc::clone(self), id, connection, _permit: permit }
     }
 
-    /// Evicts the connections that have waited longest for their clients, first from addresses above their
-    /// share. Evicts a fraction at once, so that a flood does not scan the list for each connection.
+    /// Evicts a fraction of the connections at once, so that a flood does not scan the list for each connection.
     fn evict(&self) {
         if self.may_warn() {
             tracing::warn!(

@@ -1,5 +1,4 @@
-//! Draining: reads the rest of a refused body. If a server responds and closes the connection in the middle
-//! of a body, the client fails on sending and never reads the response.
+//! Drains the rest of a refused body: a client whose connection closes while it sends never reads the response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

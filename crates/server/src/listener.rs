@@ -28,8 +28,7 @@ const CONNECTION_BUFFER: usize = 64 * 1024;
 /// Grace after the announced keep-alive timeout, so that a request sent in time is still read.
 const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(5);
 
-/// Length of the accept queue. When it is full, a client retries its SYN after a second; the 128 of
-/// `TcpListener::bind` are less than one burst.
+/// Length of the accept queue. A full queue costs a client a second (SYN retry); one burst exceeds the default of 128.
 const BACKLOG: u32 = 4096;
 
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -101,8 +100,7 @@ impl Listener {
         Ok(Self { socket, address, answers_half_closed: true })
     }
 
-    /// Drops a request when its client closes its sending side. Otherwise such a client gets its response, and the
-    /// request of a client that is gone runs to its end.
+    /// Drops a request when its client closes its sending side, instead of running it to its end and responding.
     #[must_use]
     pub fn dropping_half_closed(self) -> Self {
         Self { answers_half_closed: false, ..self }

@@ -14,8 +14,7 @@ use tokio::time::{Sleep, sleep};
 use crate::connections::Connection;
 use crate::listener::Timeouts;
 
-/// Minimum of bytes within one timeout. Otherwise a client that reads one byte now and then would hold its
-/// connection for ever.
+/// Minimum of bytes within one timeout, so that a client that reads a byte now and then cannot hold its connection.
 pub const MIN_PROGRESS: usize = 64 * 1024;
 
 pub(crate) struct TimedStream {

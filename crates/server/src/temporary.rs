@@ -13,8 +13,7 @@ pub const LOCK: &str = "lock";
 /// Minimum age of an abandoned folder: a younger one may not be locked yet.
 const MIN_AGE: Duration = Duration::from_mins(1);
 
-/// Creates a temporary folder with this prefix, and removes abandoned folders with the prefix. The caller has
-/// to lock the file `LOCK` in the folder.
+/// Creates a temporary folder, and removes abandoned ones with its prefix. The caller has to lock its file `LOCK`.
 pub fn create(prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -37,8 +36,7 @@ fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
     let Some(owner) = owner(own) else { return };
     for entry in own.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten() {
         let is_of_kind = entry.file_name().to_string_lossy().starts_with(prefix);
-        // Anyone may create a symbolic link in a shared temporary folder, or a folder whose lock is a pipe,
-        // which would block.
+        // Anyone may create a symbolic link in a shared temporary folder, or a lock that is a pipe, which would block.
         let is_of_owner = self::owner(&entry.path()) == Some(owner);
         let is_folder = entry.metadata().is_ok_and(|metadata| metadata.is_dir());
         // The lock is as old as its process; a folder without one is being made.

@@ -49,7 +49,6 @@ pub(crate) fn check_line(name: &str, text: &str, max: usize) -> Result<(), Strin
     Ok(())
 }
 
-/// Returns a text with the identifiers of API keys in place of the keys.
 pub(crate) fn redact_keys(text: &str) -> String {
     const MIN_SECRET: usize = 8;
     let word = |text: &str| text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
@@ -126,7 +125,6 @@ pub struct AccountOverview {
     pub earnings: Money,
 }
 
-/// A new API key. The text is shown once; the database stores the hash.
 pub(crate) struct NewKey {
     pub(crate) text: String,
     pub(crate) kept: StoredKey,
@@ -134,7 +132,6 @@ pub(crate) struct NewKey {
 
 #[derive(Clone)]
 pub(crate) struct StoredKey {
-    /// Public part of the key, by which the database finds its record.
     pub(crate) id: String,
     pub(crate) hash: [u8; 32],
     pub(crate) rules: KeyRules,
@@ -206,7 +203,6 @@ impl NewKey {
 }
 
 impl StoredKey {
-    /// Returns true if this is the record of the key `text`; compares the hashes in constant time.
     pub(crate) fn is_of(&self, text: &str) -> bool {
         self.hash.ct_eq(&hash(text)).into()
     }
@@ -225,20 +221,17 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Database operations on accounts. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Accounts: Send + Sync {
     /// Inserts an account, or returns the existing account with this username.
     async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account>;
     async fn account(&self, username: &str) -> Result<Option<Account>>;
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
-    /// Changes the state of an account; false if the account is closed and the new state is not. A suspended account
-    /// loses its unused upload targets, and a closed one its keys too.
+    /// Sets the state; false if a closed account would reopen. Suspending voids unused targets, closing the keys too.
     async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool>;
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
-    /// Ends a membership, and voids the upload targets that the person has requested for the organization; false if the
-    /// person was no member. The organization then pays for the person's uploads into its storage, and it alone can
-    /// delete them.
+    /// Ends a membership, and voids upload targets that the person has requested for the organization; false if no
+    /// member. The organization then pays for the person's uploads into its storage, and it alone can delete them.
     async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Inserts a key, or un-revokes it; fails if another key has the same identifier.

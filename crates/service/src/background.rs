@@ -65,7 +65,6 @@ impl BackgroundTasks {
         self.running.spawn(work.in_current_span()).await.map_err(|cause| Error::new(doing, cause))
     }
 
-    /// Returns the name of the first task that has panicked. The other tasks keep running.
     pub(crate) fn panicked(&self) -> Option<&'static str> {
         self.panicked.get().copied()
     }

@@ -66,7 +66,6 @@ impl Error {
         Self { kind: Kind::InDoubt, ..Self::new(doing, cause) }
     }
 
-    /// Returns the error of a request that has changed something before the failure.
     pub(crate) fn after_a_change(self) -> Self {
         Self { kind: Kind::InDoubt, ..self }
     }
@@ -79,7 +78,6 @@ impl Error {
         Self { disk, kind, ..error }
     }
 
-    /// Returns the error of a copy of the data: of a backup or an export.
     pub(crate) fn of_copy(self) -> Self {
         Self { is_of_copy: true, ..self }
     }
@@ -133,8 +131,7 @@ impl Error {
         matches!(self.kind, Kind::Setting)
     }
 
-    /// Returns true if the service did not start because another service, perhaps in another process, uses the data
-    /// folder. The folder is free again as soon as the other service has ended.
+    /// Returns true if another service, perhaps in another process, uses the data folder, which is free after its end.
     ///
     /// ```
     /// # use inferstore_service::{Config, Service};

@@ -137,7 +137,6 @@ impl StorageUse {
     }
 }
 
-/// Database operations on files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
     /// Inserts a target; false if its payer has reached the limit of unused targets that are not void, or its quota of
@@ -147,14 +146,12 @@ pub(crate) trait Files: Send + Sync {
     async fn set_quota(&self, account: AccountId, quota: Option<u64>) -> Result<()>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
-    /// Returns true if any of these targets is unused and not void, so that an object store which does not report
-    /// uploads may have its bytes.
+    /// Returns true if a target is unused and not void: a store that does not report uploads may have its bytes.
     async fn awaits_upload(&self, of: TargetsOf<'_>) -> Result<bool>;
     /// Returns those of the targets that are unused or void, and whose blob no object refers to.
     async fn targets_without_file(&self, ids: &[String]) -> Result<Vec<Target>>;
-    /// Makes an uploaded object the file of the target's owner, with this identifier; replaces the file with the same
-    /// key, and voids other targets that stored the replaced file. The caller has synced the bytes. If a member of an
-    /// organization would replace a file that another account pays for, the target becomes void instead.
+    /// Makes an uploaded, synced object the file of the target's owner; replaces the file with its key, and voids its
+    /// targets. A target of a member becomes void instead if another account pays for the existing file.
     async fn store_upload(
         &self,
         target: &str,
@@ -162,10 +159,8 @@ pub(crate) trait Files: Send + Sync {
         object: &Object,
         replaces: Replaces,
     ) -> Result<Stored>;
-    /// Stores an output of a model: served by URL, but not listed, counted or billed as a file. The key is
-    /// `<task>/<attempt>/<file name>`, and the output belongs to the account of the task.
+    /// Stores an output for the account of its task: served by URL, but not listed, counted or billed as a file.
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
-    /// Deletes the outputs of a lease that `named` does not contain. Returns their blobs.
     async fn remove_unnamed_outputs(
         &self,
         bucket: &str,
@@ -187,8 +182,7 @@ pub(crate) trait Files: Send + Sync {
         now: Moment,
     ) -> Result<Option<String>>;
     async fn forget_targets(&self, before: Moment) -> Result<u64>;
-    /// Returns those of the blobs that an object or an unused, valid target refers to. A direct upload to a remote
-    /// object store is a blob with the identifier of its target as its name.
+    /// Returns blobs of objects and of unused, valid targets; a direct upload's blob has its target's identifier.
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
 }
 

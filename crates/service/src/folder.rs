@@ -16,13 +16,11 @@ pub(crate) const OBJECTS: &str = "objects";
 
 pub(crate) const RUNS: &str = "runs";
 
-/// The socket of the operator.
 pub(crate) const SOCKET: &str = "admin.sock";
 
 /// Identifier of a folder whose database is elsewhere.
 pub(crate) const FOLDER_ID: &str = "folder-id";
 
-/// Entries that the service creates in a data folder.
 const ENTRIES: [&str; 8] =
     [database::FILE, "inferstore.db-shm", "inferstore.db-wal", FOLDER_ID, LOCK, OBJECTS, RUNS, SOCKET];
 
@@ -104,7 +102,6 @@ pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Refuses a folder for a copy of the data that is inside the data folder.
 pub(crate) fn check_outside(folder: &Path, data: &Path, doing: &dyn Fn() -> String) -> Result<()> {
     match is_inside(folder, data) {
         Ok(false) => Ok(()),
@@ -128,8 +125,7 @@ pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-/// Returns true for a folder that has other files than those of a service. A folder named `lock` or `objects` says
-/// nothing: `/var` and a repository of git have such entries.
+/// Returns true for a folder of others. Folders `lock` or `objects` say nothing: `/var` and git repositories have such.
 fn is_of_others(folder: &Path) -> io::Result<bool> {
     if [database::FILE, FOLDER_ID, LOCK, "objects/id"].iter().any(|own| folder.join(own).is_file()) {
         return Ok(false);

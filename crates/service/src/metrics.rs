@@ -30,7 +30,6 @@ type Labels<const N: usize> = [(&'static str, String); N];
 
 pub(crate) struct Metrics {
     registry: Registry,
-    /// Metrics that are read from the database for each response.
     of_database: Registry,
     database_up: Gauge,
     requests: Family<Labels<3>, Counter>,

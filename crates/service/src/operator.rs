@@ -72,8 +72,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Writes a request to the audit log before it changes anything. Until its end is known, its entry has the status of
-    /// a request that may have changed something.
+    /// Writes a request to the audit log before it changes anything, at first as one that may have changed something.
     pub(crate) async fn begin(
         database: &(impl AdminDatabase + ?Sized),
         at: Moment,
@@ -85,8 +84,7 @@ impl Recorded {
         Ok(Self { id, at, request: action.request })
     }
 
-    /// Writes the end of the request to its entry; a refused request loses its entry. A failure is logged alone, because
-    /// the request itself is done.
+    /// Writes the request's end to its entry, or deletes a refused one. A failure is only logged: the request is done.
     pub(crate) async fn end(
         self,
         database: &(impl AdminDatabase + ?Sized),
@@ -195,7 +193,6 @@ pub(crate) enum Refund {
     Unknown,
 }
 
-/// Database operations of the administration, beyond those of the other modules. Every method is one transaction.
 #[async_trait]
 pub(crate) trait AdminDatabase: Send + Sync {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
@@ -207,7 +204,6 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeOverview>>;
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>>;
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>>;
-    /// Writes an entry of the audit log; returns its number.
     async fn record_action(&self, action: &Action) -> Result<i64>;
     /// Changes the body and the status of an entry, or deletes it.
     async fn change_action(&self, id: i64, action: Option<&Action>) -> Result<()>;

@@ -1,5 +1,4 @@
-//! Policies: settings that all processes over a database share, whichever of them runs a job. A start whose
-//! configuration has a policy writes it to the database.
+//! Policies: settings that all processes over a database share, written by a start whose configuration has them.
 
 use std::time::Duration;
 

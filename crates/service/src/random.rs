@@ -33,9 +33,8 @@ impl Randomness {
         Ok(uuid_of(bytes, 4))
     }
 
-    /// Returns a version 7 UUID, which begins with the time: rows written together are neighbors in an index, whereas
-    /// random identifiers would touch one page for each row. With a seed, the UUID has version 4, so that it does not
-    /// depend on the time.
+    /// Returns a version 7 UUID, which begins with the time: rows written together are neighbors in an index, where
+    /// random ones would touch a page each. With a seed, the UUID has version 4, independent of the time.
     pub(crate) fn uuid_by_time(&self, now: Moment) -> Result<String> {
         if self.seeded.is_some() {
             return self.uuid();

@@ -11,7 +11,6 @@ use crate::clock::Moment;
 
 pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
 
-/// Maximum number of models over all nodes of a key.
 pub(crate) const MAX_KEY_MODELS: i64 = 10_000;
 
 /// Retention of silent nodes of a key that has too many models.
@@ -33,7 +32,6 @@ pub(crate) struct KnownNode {
 /// Live slot of an external node: the node, and the models whose tasks the slot runs.
 pub(crate) type SeenSlot = (String, Arc<[String]>);
 
-/// Database operations on nodes. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Registry: Send + Sync {
     async fn add_node_key(
@@ -46,15 +44,13 @@ pub(crate) trait Registry: Send + Sync {
     /// Revokes a key, deletes its nodes, and frees their leases; false if there is no valid key of this name.
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>>;
-    /// Registers a node with its models, and with its key if the node is external. Deletes long-silent nodes of the
-    /// same kind. Returns false if the nodes of the key would have too many models.
+    /// Registers a node, and deletes long-silent ones of its kind; false if the key's nodes would have too many models.
     async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool>;
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
     async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()>;
-    /// Resumes external nodes after a downtime. Nodes that were alive within `within` before the service last ran count
-    /// as seen at `seen_at` or later, and their leases last until `lease_until` or later. Does nothing if a process of
-    /// the service has run since `absent_since`.
+    /// Resumes external nodes after a downtime, unless a process has run since `absent_since`: nodes alive within
+    /// `within` before the last run count as seen at `seen_at` or later, with leases to `lease_until` or later.
     async fn resume_nodes(
         &self,
         within: Duration,

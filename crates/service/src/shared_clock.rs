@@ -1,5 +1,4 @@
-//! Shared clock: processes over one database follow the database's clock. So no process takes a lease for expired that
-//! another process has just extended, and the times in one history are in order.
+//! Shared clock of processes over one database: no lease expires early, and the times in one history are in order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +36,6 @@ pub(crate) async fn correct(database: &dyn Database, clock: &Clock) -> Result<()
     Ok(())
 }
 
-/// Reads the database's clock, with the instant of the reading: the middle of the round trip.
 async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>> {
     let asked = Instant::now();
     let shown = database.time().await?;

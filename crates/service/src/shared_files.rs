@@ -1,5 +1,4 @@
-//! Guard for files in a data folder with a shared database: one process alone has the files, so a second folder is
-//! refused until a bucket stores them.
+//! Guard for files in a data folder with a shared database: one process has the files, and a second folder is refused.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! Totals over all accounts. A job computes them and stores them as settings, which all processes share, so that a
-//! scrape of the metrics scans no table.
+//! Totals over all accounts, computed by a job and stored as settings, so that a scrape of the metrics scans no table.
 
 use crate::database::Database;
 use crate::metrics::Totals;

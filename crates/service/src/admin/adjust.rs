@@ -20,11 +20,7 @@ pub(super) const MAX_NOTE: usize = 1_000;
 const NOT_ABOVE_ZERO: &str = "the amount is not above zero";
 
 impl Admin {
-    /// Credits an account with money or free credits.
-    ///
-    /// # Errors
-    /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
-    /// database cannot be written.
+    /// Credits an account. Fails if there is none, the amount is not positive, or the sum exceeds the largest amount.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         let doing = "crediting an account";
         let adjustment: Adjustment = credit.into();

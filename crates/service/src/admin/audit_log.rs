@@ -16,11 +16,9 @@ use crate::http::request::{ApiQuery, read_body};
 use crate::http::response::{DetailedFailure, Success};
 use crate::operator::Recorded;
 
-/// Details of a response for the log: fields that its body gets there.
 #[derive(Clone)]
 pub(super) struct Details(pub(super) Value);
 
-/// A success with its details for the log.
 pub(super) type DoneWith = Result<(Extension<Details>, Success<Value>), DetailedFailure>;
 
 pub(super) async fn record(
@@ -48,7 +46,6 @@ pub(super) async fn record(
     Ok(response)
 }
 
-/// Returns a body for the log. An API key is replaced by its identifier (redaction).
 fn redact_body(body: &[u8]) -> Option<Value> {
     let mut body: Value = serde_json::from_slice(body).ok()?;
     if let Some(key) = body.get_mut("key")

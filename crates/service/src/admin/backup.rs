@@ -20,11 +20,8 @@ pub struct Backup {
 }
 
 impl Admin {
-    /// Writes a consistent copy of all data into an empty or new folder, while the service runs. A service can start
-    /// with the copy. Blobs are hard links if the file system allows, so that the copy needs little space.
-    ///
-    /// # Errors
-    /// If the folder is not empty, is inside the data folder, or cannot be written.
+    /// Writes a consistent copy of all data, with which a service can start, into an empty or new folder, while this
+    /// one runs. Blobs are hard links where possible. Fails for other folders, and for one inside the data folder.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
         check_outside(folder, self.background.folder.path(), &doing)?;
@@ -78,7 +75,6 @@ fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Creates the folder; false if the folder is not empty.
 fn prepare(folder: &Path) -> std::io::Result<bool> {
     create_private(folder)?;
     Ok(fs::read_dir(folder)?.next().is_none())

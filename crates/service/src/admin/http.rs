@@ -65,8 +65,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-/// Runs a request to completion even if the operator disconnects, so that the steps after a write, such as the
-/// invalidation of a revoked key, always follow. The shutdown waits for the request.
+/// Completes a request even if the operator disconnects: steps after a write, such as dropping a cached key, follow.
 async fn run_to_end(State(admin): State<Admin>, request: Request, next: Next) -> Result<Response, Failure> {
     let panicked = |cause| Error::new("running an administration request", cause).into();
     admin.requests.spawn(next.run(request)).await.map_err(panicked)

@@ -42,7 +42,6 @@ impl NewKey {
     }
 }
 
-/// Creates a key; a request without a body creates one without rules.
 pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> DoneWith {
     let new: NewKey = if request.body().is_end_stream() {
         NewKey::default()

@@ -21,9 +21,7 @@ impl Admin {
     /// Suspends, resumes or closes an account. A suspended account's queued tasks wait, and its running tasks continue.
     /// A closed account loses its keys and memberships, and its queued tasks are canceled; closing again cancels tasks
     /// created meanwhile. Returns the number of canceled tasks; None if the account is closed and the new state is not.
-    ///
-    /// # Errors
-    /// If there is no such account, the account is the operator's, or the database cannot be written.
+    /// Fails if there is no such account, or the account is the operator's.
     pub async fn set_account_state(&self, username: &str, state: AccountState) -> Result<Option<usize>> {
         let doing = "changing an account";
         let account = self.account(username, doing).await?;

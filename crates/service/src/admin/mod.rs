@@ -1,5 +1,4 @@
-//! Administration: accounts, memberships, keys, credits, models, node keys, backups. Programs that embed the service
-//! call methods; HTTP requests arrive on the socket `admin.sock` in the data folder. The API offers no administration.
+//! Administration: by methods, and over HTTP on the socket `admin.sock` in the data folder. The API offers none.
 
 mod adjust;
 mod audit_log;
@@ -47,11 +46,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Adds an account without money and keys.
-    ///
-    /// # Errors
-    /// If the name is taken or invalid (valid: up to 64 lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, of
-    /// which the first is a letter or a digit), or the database cannot be written.
+    /// Adds an account without money and keys. Fails if the name is taken or invalid (valid: up to 64 lower-case
+    /// letters, digits, `.`, `_`, `-`, `@` and `+`, of which the first is a letter or a digit).
     pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
         let doing = || format!("adding the account {username:?}");
         check_name(username).map_err(|why| Error::new(doing(), why))?;
@@ -77,10 +73,8 @@ impl Admin {
         Ok(accounts.into_iter().map(overview).collect())
     }
 
-    /// Adds a member to an organization, who sees its private models and may upload into its storage.
-    ///
-    /// # Errors
-    /// If one of the accounts does not exist, is closed or has the wrong scope, or the database cannot be written.
+    /// Adds a member to an organization, who sees its private models and may upload into its storage. Fails if one of
+    /// the accounts does not exist, is closed or has the wrong scope.
     pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
         let doing = "adding a member";
         let (organization, person) =
@@ -125,15 +119,11 @@ impl Admin {
     }
 
     /// Revokes an API key, given as the whole key, its identifier, or an unambiguous prefix of the identifier of at
-    /// least four characters, with or without `isk_`. Returns false if there is no such valid key.
-    ///
-    /// # Errors
-    /// If several keys have the prefix, or the database cannot be written.
+    /// least four characters, with or without `isk_`. Returns false if no key matches, fails if several do.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
         Ok(self.revoke(key).await?.is_some())
     }
 
-    /// Revokes a key as `revoke_key` does; returns its identifier.
     pub(crate) async fn revoke(&self, key: &str) -> Result<Option<String>, Error> {
         let doing = "revoking a key";
         let id = key_id(key);
@@ -160,11 +150,8 @@ impl Admin {
         revoke(id).await
     }
 
-    /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the refunded account and
-    /// the amount; None if there is no such task.
-    ///
-    /// # Errors
-    /// If nothing was charged, the task was refunded before, or the publisher's earnings are too low.
+    /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the account and the amount;
+    /// None if there is no such task. Fails if nothing was charged, the task was refunded, or the earnings are too low.
     pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
         let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
         match self.database.refund(task, self.clock.now()).await? {
@@ -178,20 +165,14 @@ impl Admin {
         }
     }
 
-    /// Creates a key for external nodes, which may share the key, for all models. The database stores only the hash, so
-    /// the key is shown only now. A name whose key was revoked can get a new key.
-    ///
-    /// # Errors
-    /// If the name is invalid as an account name, or has a valid key, or the database cannot be written.
+    /// Creates a key for all models, which external nodes may share. The database stores only the hash, so the key is
+    /// shown only now. Fails if the name is invalid as an account name or has a valid key; it may have a revoked one.
     pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
         self.draw_node_key(name, None).await
     }
 
     /// Creates a key for external nodes that serve only these models: nodes with this key get no tasks and see no
-    /// inputs of other models. The models may be published later.
-    ///
-    /// # Errors
-    /// As for `add_node_key`, and if `models` is empty.
+    /// inputs of other models. The models may be published later. Fails as `add_node_key` does, or without models.
     pub async fn add_node_key_for(&self, name: &str, models: &[String]) -> Result<String, Error> {
         if models.is_empty() {
             return Err(Error::new(format!("adding the node key {name:?}"), "it names no model to serve"));

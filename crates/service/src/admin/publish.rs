@@ -12,11 +12,8 @@ use crate::ledger::Money;
 use crate::{Error, Result};
 
 impl Admin {
-    /// Publishes a new model under an account, which earns the prices of its tasks. Returns the hash of the first
-    /// version. The model is not verified, and is served once a node runs it.
-    ///
-    /// # Errors
-    /// If there is no such account, the model is invalid, or its identifier is taken.
+    /// Publishes a new model under an account, which earns its prices. Returns the hash of the first version. The model
+    /// is unverified, and served once a node runs it. Fails for an unknown account, or an invalid or taken model.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         match self.put_model(username, &spec, Existing::Keep).await? {
             (_, _, 0) => {
@@ -28,11 +25,8 @@ impl Admin {
     }
 
     /// Publishes a model, or what its publisher has changed since the last publication: name, description, metadata,
-    /// price, visibility, and the formats as a version. A change by the operator in between stays, unless the publisher
-    /// changes the same field. Returns the hash of the version.
-    ///
-    /// # Errors
-    /// If there is no such account, the model is invalid, or another account has published it.
+    /// price, visibility, and the formats as a version. A change by the operator stays, unless the publisher changes
+    /// the same field. Returns the hash of the version. Fails for an unknown account, or an invalid or another's model.
     pub async fn republish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         let (owner, commit_hash, _) = self.put_model(username, &spec, Existing::Restate).await?;
         match self.database.published(&spec.id).await? {
@@ -57,11 +51,8 @@ impl Admin {
         Ok((owner.id, commit_hash, changed))
     }
 
-    /// Publishes a version of a model and activates it. Existing tasks keep the formats of their create. Returns the
-    /// hash of the version, which is the same for a version that existed before.
-    ///
-    /// # Errors
-    /// If the account has no such model, or the formats (objects from parameter name to descriptor) are invalid.
+    /// Publishes and activates a version of a model. Existing tasks keep their formats. Returns the hash, equal for an
+    /// equal version. Fails without such a model of the account, or for invalid formats (JSON objects of descriptors).
     pub async fn publish_version(
         &self,
         username: &str,
@@ -81,10 +72,7 @@ impl Admin {
     }
 
     /// Changes a model. Existing tasks continue at their price, and a restart keeps the change. Queued tasks of a
-    /// paused model wait, and those of a retired model are canceled.
-    ///
-    /// # Errors
-    /// If there is no such model, a value is invalid, or the database cannot be written.
+    /// paused model wait, and those of a retired one are canceled. Fails if the model is missing or a value invalid.
     pub async fn change_model(&self, model: &str, mut change: ModelChange) -> Result<()> {
         let doing = || format!("changing the model {model:?}");
         if change.price.is_some_and(|price| price < Money::ZERO) {

@@ -15,8 +15,7 @@ pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join(SOCKET)
 }
 
-/// Serves the socket until shutdown. If the socket cannot be opened (a file system without sockets, a path that is too
-/// long), the service continues, and the operator can administer it only while it is stopped.
+/// Serves the socket until shutdown. Some file systems have no sockets, and some paths are too long for one.
 pub(crate) fn serve(admin: &Admin, shutdown_timeout: Duration) {
     let path = path(admin.background.folder.path());
     let listener = match bind(&path) {

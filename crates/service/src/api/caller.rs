@@ -13,7 +13,6 @@ use crate::http::request::sent_key;
 use crate::http::response::Failure;
 use crate::http::share_limit::Permit;
 
-/// Authenticated caller of a request, with its permit for concurrent requests. Without a valid key, 401.
 pub(crate) struct Caller {
     pub(crate) api: Arc<Api>,
     pub(crate) account: Account,

@@ -199,7 +199,6 @@ async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) 
         let detail = json!({ "account": account.username, "by": key.id });
         let recorded = Recorded::begin(database, now, request, Some(&detail)).await?;
         let is_revoked = database.revoke_key(&id, now).await?;
-        // Another request may have revoked the key in between.
         let status = if is_revoked { StatusCode::OK } else { StatusCode::NOT_FOUND };
         recorded.end(database, Some(&detail), status).await;
         match is_revoked {

@@ -30,8 +30,7 @@ pub(crate) struct RequestLimit {
     pub(crate) background: BackgroundTasks,
 }
 
-/// Backpressure: responds with 503 if too many requests are in progress. A request whose client disconnects keeps its
-/// permit until its work ends; otherwise abandoned work would have no limit.
+/// Backpressure (503). A request without a client keeps its permit until its work ends, which limits abandoned work.
 pub(super) async fn limit_requests(
     State(limit): State<Arc<RequestLimit>>,
     request: Request,

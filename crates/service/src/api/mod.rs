@@ -54,7 +54,6 @@ pub(crate) struct Api {
     pub(crate) account_requests: ShareLimit<AccountId>,
     pub(crate) request_rate: Option<RateLimit>,
     pub(crate) insufficient_balance: InsufficientBalance,
-    /// Time without a heartbeat after which a node has lost its leases.
     pub(crate) lease: Duration,
     pub(crate) limits: Limits,
 }

@@ -1,7 +1,5 @@
-//! Stored files over HTTP: presign, list, count, delete.
-//!
-//! A key sees the storage of its own account. With `org_username`, a member uploads into an organization's storage.
-//! Only the organization's key lists and counts these files; its key and the member's key can delete them.
+//! Stored files over HTTP. A key sees the storage of its own account. With `org_username`, a member uploads into an
+//! organization's storage, whose key alone lists and counts these files; that key and the member's can delete them.
 
 use crate::http::mime::is_mime;
 use std::sync::Arc;
@@ -108,7 +106,6 @@ async fn presign(Caller { api, account, .. }: Caller, body: ApiJson<PresignBody>
 
 async fn owner(api: &Api, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
     let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
-    // The same message whether the organization does not exist or the caller is no member.
     let refused = || {
         let message = format!("you are not a member of an organization {:?}", beginning(&name));
         Failure::new(StatusCode::FORBIDDEN, message)

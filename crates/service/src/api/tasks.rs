@@ -29,7 +29,6 @@ use crate::queue::{
 pub(crate) fn routes() -> Router<Arc<Api>> {
     Router::new()
         .route("/api-key/model/{id}/task", post(create))
-        // Alias of the same operation.
         .route("/model/{model_id}/task", post(create))
         .route("/api-key/task/histories", get(history))
         .route("/api-key/task/{id}/detail", get(read))
@@ -119,7 +118,6 @@ async fn create(
     Ok(Success::data(CreatedTask { data: id }))
 }
 
-/// Responds with the task of the create that used the idempotency key; 409 if that create was a different one.
 fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTask> {
     if key.is_some_and(|key| key.request == used.request) {
         return Ok(Success::data(CreatedTask { data: used.task }));

@@ -1,5 +1,4 @@
-//! Built-in models of a fresh service, one for each kind in the API document. Each has a file under `models/`, in the
-//! same format as any published model.
+//! Built-in models of a fresh service, one for each kind in the API document, in the format of published models.
 
 use std::collections::BTreeSet;
 
@@ -32,8 +31,7 @@ const FILES: &[&str] = files! {
     "color-extraction"
 };
 
-/// Returns the built-in models, with the largest picture that a run accepts. A model that external nodes run declares
-/// no such limit, because only the nodes know their own.
+/// Returns the built-in models. Those of external nodes declare no largest picture, which only the nodes know.
 pub(crate) fn built_in_models(
     operator: &Account,
     limits: &Limits,

@@ -15,9 +15,8 @@ use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
 impl Inputs {
-    /// Returns names and values in canonical form, equal for all spellings of the same JSON values: sorted by name,
-    /// strings without escapes, numbers without exponents and needless zeros. Lists and objects, which no model
-    /// accepts, stay as spelled.
+    /// Returns names and values in canonical form, equal for all spellings of the same JSON: sorted by name, without
+    /// escapes, exponents and needless zeros. Lists and objects, which no model accepts, stay as spelled.
     pub(crate) fn canonical(&self) -> Vec<String> {
         let mut sorted: Vec<_> = self.0.0.iter().collect();
         sorted.sort_unstable_by_key(|(name, _)| name);
@@ -35,7 +34,6 @@ fn canonical(value: &str) -> String {
     }
 }
 
-/// Writes a number without exponents and needless zeros.
 fn plain(number: Decimal) -> String {
     if number.is_zero() { "0".to_owned() } else { number.normalize().to_string() }
 }
@@ -83,8 +81,7 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
     Err(violations)
 }
 
-/// Validates an output against its declaration like an input, except that a number may be a string or not, and that a
-/// float may have any number of digits unless it is a string.
+/// Validates an output like an input, but a number may be a string or not, and a float outside of one has any digits.
 pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
         Kind::Float if is_bare_number(value) && json_number(value).is_none() => {
@@ -167,7 +164,6 @@ fn limit(bound: &Option<Box<RawValue>>) -> Option<Decimal> {
     bound.as_ref().and_then(|raw| json_number(raw.get()))
 }
 
-/// Parses a number without exponent, spaces and leading zeros, and without a point for `int`.
 fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::entries::Entries;
 use crate::{Error, Result};
 
-/// Declared inputs or outputs of a model: parameter name to descriptor, by position.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Format(Entries<Descriptor>);

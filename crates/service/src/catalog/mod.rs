@@ -101,7 +101,6 @@ pub(crate) struct Version {
     pub(crate) output_format: Box<RawValue>,
 }
 
-/// A model with its active version, ready to validate inputs.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) model: Model,
@@ -163,7 +162,6 @@ pub(crate) enum Existing {
 
 pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
 
-/// Database operations on models. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
     /// Returns a model with its active version, even if the caller may not see the model; may be ten seconds old.

@@ -1,5 +1,4 @@
-//! Sample pictures, which the object store serves. Declarations contain a placeholder for the object store's address,
-//! so that versions of models stay unchanged when the address changes.
+//! Sample pictures in the object store. A placeholder for its address keeps versions stable when the address changes.
 
 use std::borrow::Cow;
 

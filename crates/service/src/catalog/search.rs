@@ -71,9 +71,8 @@ impl Search {
     }
 }
 
-/// Folds a text for case-insensitive comparison in every language; the database folds ASCII alone. Upper case first,
-/// because some letters have two lower-case forms ("ς" and "σ"). SUBSTITUTE replaces NUL, which would end the text in a
-/// database index.
+/// Folds a text for comparison in every language (the database folds ASCII alone); upper case first, because some
+/// letters have two lower-case forms ("ς" and "σ"). SUBSTITUTE replaces NUL, which would end the text in an index.
 pub(crate) fn folded(text: &str) -> String {
     let text = text.replace('\0', "\u{1a}");
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()

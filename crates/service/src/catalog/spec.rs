@@ -104,10 +104,7 @@ struct FullMetadata<'a> {
 }
 
 impl ModelSpec {
-    /// Parses a model from JSON; the price is a string.
-    ///
-    /// # Errors
-    /// If the text is no JSON, or a field is missing or unknown. The error contains the field and its position.
+    /// Parses a model from JSON. Fails if the text is no JSON, or a field is missing or unknown; the error locates it.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }
@@ -177,7 +174,6 @@ pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Validates and returns the formats of a version, with the model's own samples.
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
         let format = read_format(text).map_err(|why| format!("the {which}: {why}"))?;

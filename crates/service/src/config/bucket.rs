@@ -122,8 +122,7 @@ impl S3Config {
         })
     }
 
-    /// Returns the lifecycle rule for a versioned bucket, as JSON for S3. Repeated uploads leave versions that no
-    /// account pays for.
+    /// Returns the lifecycle rule for a versioned bucket, as JSON for S3: no account pays for replaced versions.
     pub fn lifecycle(&self) -> String {
         let rule = serde_json::json!({
             "ID": "inferstore",

@@ -119,8 +119,7 @@ pub struct Config {
     pub cors_origins: Vec<CorsOrigin>,
     /// Time for which a start waits for an external database or bucket that is unreachable or locked.
     pub start_timeout: Duration,
-    /// Graceful shutdown: time for requests and running tasks to finish. Afterwards requests are aborted, and tasks
-    /// restart on another node or after the next start.
+    /// Time of a graceful shutdown, after which requests are aborted and running tasks restart on a node later.
     pub shutdown_timeout: Duration,
     /// Allows a start on a file system without locks, where a second service could open the same folder.
     pub allow_unlocked_folder: bool,
@@ -225,8 +224,7 @@ pub struct Limits {
     pub outputs: u64,
     /// Maximum total size of the output files of a run in bytes.
     pub output_bytes: u64,
-    /// Maximum number of open connections over all listeners, lowered by the system's limit on open files. A further
-    /// connection closes the one that has been idle longest.
+    /// Maximum of open connections of all listeners, if open files allow; a further one closes the one idle longest.
     pub max_connections: usize,
     /// Timeout of a request head, and time for which the rest of a refused body is read.
     #[serde(with = "seconds")]

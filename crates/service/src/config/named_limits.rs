@@ -22,11 +22,9 @@ struct NamedLimits {
 }
 
 impl Config {
-    /// Sets limits and leases from a JSON object, such as `{"lease": 60, "account_unfinished": 500}`. Names are those of the
-    /// fields of [`Limits`], `lease`, `lease_attempts` and `lease_grace`; times are seconds.
-    ///
-    /// # Errors
-    /// The text is no object, names something else, or a value is no number above zero that fits.
+    /// Sets limits and leases from a JSON object, such as `{"lease": 60, "account_unfinished": 500}`. Names are those
+    /// of the fields of [`Limits`], `lease`, `lease_attempts` and `lease_grace`; times are seconds. Fails if the text
+    /// is no object, names something else, or a value is no number above zero that fits.
     pub fn with_limits(mut self, text: &str) -> Result<Self> {
         let failed = |cause: String| Error::setting("reading the limits", cause);
         let Entries(given) = serde_json::from_str::<Entries<Box<RawValue>>>(text)

@@ -58,10 +58,8 @@ fn random(seed: Option<u64>) -> fastrand::Rng {
 }
 
 impl Controls {
-    /// Adds a fault and returns its number. If several faults match a request, the first applies.
-    ///
-    /// # Errors
-    /// If the fault is invalid: a status that does not exist, a probability above 1, or a path that no request has.
+    /// Adds a fault and returns its number. If several faults match a request, the first applies. Fails if the fault is
+    /// invalid: a status that does not exist, a probability above 1, or a path that no request has.
     pub fn add_fault(&self, fault: Fault) -> Result<u64> {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));

@@ -1,23 +1,6 @@
-//! Test controls: functions that tests of a client need from the service and that the API must not offer. The controls
-//! have their own listener and token, and are off unless `Config::controls` is set. `Controls` offers the same
-//! functions to Rust programs.
-//!
-//! | request | what it does |
-//! |---|---|
-//! | `GET /` | returns the time, the state of the local node, and the number of tasks, faults and scripts |
-//! | `POST /reset` | restores the baseline |
-//! | `POST /baseline` | makes the present state the baseline of later resets |
-//! | `GET, POST, DELETE /faults` | lists, adds, clears faults |
-//! | `DELETE /faults/{id}` | clears one fault |
-//! | `POST /clock/advance` | advances the clock |
-//! | `PUT /accounts/{username}/balance` | sets the amounts of an account |
-//! | `POST /accounts/{username}/credit` | credits an account |
-//! | `PUT /node` | takes the local node down or brings it up |
-//! | `GET /models`, `PUT, DELETE /models/{id}` | lists, sets, clears the scripts of models |
-//! | `GET, DELETE /journal` | lists, clears the latest requests |
-//!
-//! Every request needs the header `authorization: Bearer <token>`. Responses and errors have the format of the
-//! API. `docs/controls.md` shows each request with curl.
+//! Test controls: functions that tests of clients need and the API must not offer, on a listener and with a token of
+//! their own; off unless `Config::controls` is set. `Controls` offers them to Rust programs. Every request needs the
+//! header `authorization: Bearer <token>`; responses have the format of the API. `docs/controls.md` shows each request.
 
 mod corrupt_body;
 mod endpoint;
@@ -90,7 +73,6 @@ impl Tester {
         Arc::clone(&self.switch)
     }
 
-    /// Returns true for the right token; compares in constant time.
     fn admits(&self, token: &str) -> bool {
         self.token.as_bytes().ct_eq(token.as_bytes()).into()
     }

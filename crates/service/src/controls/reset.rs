@@ -14,9 +14,8 @@ pub(super) struct Baseline {
 }
 
 impl Controls {
-    /// Resets accounts, keys, models, tasks and money to the start of the service, or to the last `set_baseline`.
-    /// Deletes files, clears faults, scripts and the journal, brings the node up and restores the clock. Requests
-    /// continue meanwhile.
+    /// Resets accounts, keys, models, tasks and money to the start of the service or the last `set_baseline`, deletes
+    /// files, clears faults, scripts and the journal, brings the node up and restores the clock. Requests continue.
     pub async fn reset(&self) -> Result<()> {
         let (tester, admin) = (&self.tester, &self.admin);
         let baseline = tester.baseline.lock().await;

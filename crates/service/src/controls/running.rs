@@ -35,10 +35,7 @@ impl Controls {
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
 
-    /// Advances the clock. Due events happen at once: lease expiry, expiry of upload targets, storage billing.
-    ///
-    /// # Errors
-    /// If the clock cannot represent the new time, or the database cannot be written.
+    /// Advances the clock, up to its last time. Due events happen at once: lease and target expiry, storage billing.
     pub async fn advance_clock(&self, by: Duration) -> Result<()> {
         let (now, last) = (self.admin.clock.now(), Moment::last());
         if now.after(by) > last {
@@ -75,18 +72,12 @@ impl Controls {
         self.nodes.workers > 0 && self.tester.switch.hold().await.is_up()
     }
 
-    /// Credits an account with money or free credits.
-    ///
-    /// # Errors
-    /// If there is no such account, the amount is not positive, or the account would exceed the largest amount.
+    /// Credits an account. Fails if there is none, the amount is not positive, or the sum exceeds the largest amount.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         self.admin.credit(username, credit).await
     }
 
-    /// Sets the amounts of an account, by movements that keep the ledger consistent.
-    ///
-    /// # Errors
-    /// If there is no such account, an amount is negative, or the account would exceed the largest amount.
+    /// Sets amounts by movements in the ledger. Fails without such an account, below zero, or above the largest amount.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = self.admin.account(username, doing).await?;

@@ -7,10 +7,7 @@ use crate::nodes::Script;
 use crate::{Error, Result};
 
 impl Controls {
-    /// Sets the script of a model, replacing an earlier one.
-    ///
-    /// # Errors
-    /// If there is no such model, the script contradicts itself, or the database cannot be used.
+    /// Sets the script of a model, replacing an earlier one. Fails without such a model, or for a contradictory script.
     pub async fn let_model(&self, model: &str, script: Script) -> Result<()> {
         let doing = || format!("writing a script for {model:?}");
         if let Some(mistake) = script.mistake() {

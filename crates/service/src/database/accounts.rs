@@ -42,7 +42,6 @@ impl<E: Engine> Accounts for E {
 
     async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool> {
         work!(self, KEYS, |db, account, state, now| {
-            // A closed account stays closed.
             let set = "UPDATE accounts SET state = $1 WHERE id = $2 AND (state <> 'closed' OR $1 = 'closed')";
             if db.run(set, params![state, account]).await? == 0 {
                 return Ok(false);

@@ -123,8 +123,7 @@ impl<E: Engine> AdminDatabase for E {
     }
 
     async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
-        // The node loses the lease, and any node can claim the task. The ended lease does not count as an attempt. A
-        // task without a node has been requeued since its last lease.
+        // The ended lease does not count as an attempt. A task without a node has been requeued since its last lease.
         let requeue = "UPDATE tasks SET lease_until = $1, node = '', \
                          releases = releases + CASE WHEN node = '' THEN 0 ELSE 1 END \
                        WHERE id = $2 AND status = 'computing'";

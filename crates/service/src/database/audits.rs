@@ -17,9 +17,8 @@ fn sum(column: &str) -> String {
     format!("(sum({column} >> 32) * 4294967296 + sum({column} & 4294967295))")
 }
 
-/// Returns queries with the sentence for their findings. Each row is an inconsistency: what, stored, computed. Rows of two
-/// tables are grouped, not joined: SQLite builds no index for a full join, and compares
-/// each row of one table with each row of the other.
+/// Returns queries with the sentence for their findings. Each row is an inconsistency: what, stored, computed. Rows of
+/// two tables are grouped, not joined: SQLite has no index for a full join, and compares every pair of rows.
 pub(super) fn audits(names: &AuditNames) -> [(String, &'static str); 7] {
     let AuditNames { accounts, account, task, held } = names;
     let held_free = sum("held_free");

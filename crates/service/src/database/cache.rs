@@ -1,5 +1,4 @@
-//! Caches of the rows that every request reads. A write of this process invalidates them; a write of another process
-//! appears after the lifetime of an entry at the latest.
+//! Caches of rows that every request reads. Writes invalidate them; those of other processes appear within `LIFETIME`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use crate::Result;
 use crate::accounts::{Account, StoredKey};
 use crate::catalog::{ModelPage, Published, Search};
 
-/// Lifetime of an entry without a read of the database.
 const LIFETIME: Duration = Duration::from_secs(10);
 const MAX_ENTRIES: usize = 10_000;
 /// Maximum number of cached catalog pages. A page of 100 models, each with a paragraph, has about 50 KiB.
@@ -50,8 +48,7 @@ impl Caches {
         Ok(page.map(Arc::unwrap_or_clone).unwrap_or_default())
     }
 
-    /// Returns a guard that invalidates the copies of rows on drop, after a write. The write must own the guard, because
-    /// its caller may be dropped earlier.
+    /// Returns a guard that invalidates rows on drop. The write must own the guard: its caller may be dropped earlier.
     pub(super) fn invalidate(&self, rows: CachedRows) -> Box<dyn Send> {
         match rows {
             CachedRows::Keys => Box::new(self.keys.invalidate()),
@@ -106,7 +103,6 @@ impl<V: Clone> Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Returns a guard that invalidates all entries on drop, after a write. The write must own the guard.
     pub(crate) fn invalidate(self: &Arc<Self>) -> Invalidation<V> {
         Invalidation(Arc::clone(self))
     }

@@ -40,8 +40,7 @@ impl<E: Engine> Catalog for E {
         work!(self, CHANGE, |db, models, existing| {
             // The lock serializes processes that start at once and publish the same models.
             db.lock_tables("models").await?;
-            // In a refresh, a version that the operator published instead of the built-in one stays active, and a version that
-            // existed before is not activated again.
+            // In a refresh, a version of the operator stays active, and one that existed before is not activated again.
             let is_due = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
                  AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id \
                    AND (commit_hash = $4 OR (is_active AND NOT is_built_in))))";
@@ -195,7 +194,6 @@ async fn put_version(
     }
     let deactivate = format!("UPDATE versions SET is_active = false WHERE model = $1 AND {is_active}");
     db.run(&deactivate, params![model]).await?;
-    // An earlier version may be activated again.
     let activate = "INSERT INTO versions \
            (model, commit_hash, is_active, input_format, output_format, created_at, is_built_in) \
          VALUES ($1, $2, true, $3, $4, $5, $6) \

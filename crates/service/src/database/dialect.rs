@@ -27,8 +27,7 @@ pub(super) struct Dialect {
     pub(super) model_number: [&'static str; 2],
     /// Parts around the insertion of an object, which count the object in its folder.
     pub(super) count_object: [&'static str; 2],
-    /// Deletes the object in the bucket $1 with the key $2, if it is of the payer $3 or that is null; returns its payer,
-    /// size and blob.
+    /// Deletes the object in bucket $1 with key $2, if $3 is null or its payer; returns its payer, size and blob.
     pub(super) remove_object: &'static str,
 }
 

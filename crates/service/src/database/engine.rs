@@ -41,7 +41,6 @@ pub(super) trait Session: Sync {
     async fn lock_tables(&self, _names: &str) -> Result<()> {
         Ok(())
     }
-    /// Locks the purses of accounts until the end of the transaction, unless all transactions take turns.
     async fn lock_purses(&self, _accounts: &[AccountId]) -> Result<()> {
         Ok(())
     }

@@ -146,8 +146,7 @@ impl<E: Engine> Files for E {
         work!(self, How::Transaction, |db, id, object, limits| {
             let Object { bucket, key, created_at, .. } = object;
             let (lease, task, attempt) = lease_of(key);
-            // An output that arrives after the end of its task would replace the customer's output. The row lock serializes the
-            // outputs of a lease, so that each counts the earlier ones.
+            // A late output would replace the customer's; the row lock lets each output of a lease count the others.
             let running = format!(
                 "SELECT 1 FROM tasks WHERE id = $1 AND CAST(attempt AS TEXT) = $2 AND status = 'computing'{}",
                 E::DIALECT.for_no_key_update

@@ -96,8 +96,7 @@ async fn charge_storage(
     Ok(charge.is_positive())
 }
 
-/// Meters the storage of an account up to now, and then changes its stored bytes. The caller runs in the transaction
-/// that stores or deletes a file.
+/// Meters an account's storage up to now and then changes its bytes, in the transaction that stores or deletes a file.
 pub(super) async fn meter_storage(
     db: &dyn Session,
     account: AccountId,

@@ -47,7 +47,6 @@ fn tasks(name: &str, more: &str) -> String {
     )
 }
 
-/// Returns the query for a page of tasks of the account $1, in the order of its history, which has an index.
 pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
     let (of_account, order) = match filter.account {
         Some(_) => ("account = $1", "place"),

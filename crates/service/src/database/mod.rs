@@ -1,5 +1,5 @@
-//! Database traits, one per module of the service. Most are implemented once, for any `Engine`: a submodule with sessions,
-//! a dialect of SQL and a queue of its own, which passes `conformance`.
+//! Database traits, one per module; a method of a module's trait is one transaction. Most are implemented once, for any
+//! `Engine`: a submodule with sessions, a dialect of SQL and a queue of its own, which passes `conformance`.
 
 mod accounts;
 mod admin;
@@ -84,7 +84,6 @@ pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(postgres::PostgresDatabase::open(url).await?))
 }
 
-/// Fails: without the feature `postgres`, no engine supports an external database.
 #[cfg(not(feature = "postgres"))]
 pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>> {
     let cause = "this program was built without PostgreSQL";
@@ -144,9 +143,8 @@ pub(crate) trait Settings: Send + Sync {
     async fn setting(&self, name: &str) -> Result<Option<String>>;
     async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
-    /// Ensures the initial data of a service in one transaction, so that only one of several concurrent starts credits
-    /// the first account. Adds the key to a new database, and again as long as no earlier start's key is known to have
-    /// been shown. A revoked key was known, and stays revoked.
+    /// Ensures the initial data in one transaction, so that only one of concurrent starts credits the first account.
+    /// Adds the key to a new database, and again until one is known to have been shown; a revoked one stays revoked.
     async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
     /// Records that the key of `bootstrap` was shown, so that no later start adds another.
     async fn first_key_shown(&self, id: &str) -> Result<()>;
@@ -181,8 +179,7 @@ pub(crate) trait Transfer: Send + Sync {
     /// Writes every table, as of one moment, to files in a folder.
     async fn export_tables(&self, folder: &Path) -> Result<Vec<TableFile>>;
     async fn is_empty(&self) -> Result<bool>;
-    /// Reads every table from files in a folder, and adds settings, in one transaction. Fails when the database is not
-    /// empty, and when it would not export the same files.
+    /// Imports tables and settings in one transaction; fails unless the database is empty and exports the same files.
     async fn import_tables(
         &self,
         folder: &Path,

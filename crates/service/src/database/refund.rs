@@ -20,7 +20,6 @@ impl Charged {
         self.status == Status::Success && (free.is_positive() || balance.is_positive())
     }
 
-    /// Returns the movements and the result of the refund; no movements if the publisher's earnings are too low.
     pub(super) fn refund(self, owned: &Purses, publisher: &Purses) -> Result<(Vec<Movement>, Refund)> {
         let amount = self.price.total()?;
         let earnings = publisher.earnings;

@@ -1,18 +1,15 @@
-//! Engine-independent SQL statements. SQLite takes `$1` for a name and numbers names by their first occurrence, so each
-//! statement uses its parameters in order.
+//! Engine-independent SQL. SQLite numbers `$1` by first occurrence, so each statement uses its parameters in order.
 
 pub(super) const TASK: &str = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, \
      output_format, output, error, tasks.created_at, updated_at, attempt \
      FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2";
 
-/// Sums the prices of the tasks that the API key $1 created on the day $2, without failed and canceled tasks.
 pub(super) const SPENT_BY_KEY: &str = "SELECT coalesce(CAST(sum(key_tasks.price) AS BIGINT), 0) FROM key_tasks \
      JOIN tasks ON tasks.id = key_tasks.task WHERE key_tasks.key = $1 AND day = $2 \
      AND status IN ('in_queue', 'computing', 'success')";
 
 pub(super) const ADD_KEY_TASK: &str = "INSERT INTO key_tasks (key, day, task, price) VALUES ($1, $2, $3, $4)";
 
-/// Retention: deletes a batch of API keys' task records from before the day $1.
 pub(super) const FORGET_KEY_TASKS: &str = "DELETE FROM key_tasks WHERE task IN ( \
      SELECT task FROM key_tasks WHERE day < $1 LIMIT 1000)";
 
@@ -25,7 +22,6 @@ pub(super) const KEYED_CREATE: &str =
 pub(super) const FORGET_KEY: &str =
     "DELETE FROM create_keys WHERE account = $1 AND key = $2 AND created_at <= $3";
 
-/// Retention: deletes a batch of the idempotency keys that were not used after $1.
 pub(super) const FORGET_KEYS: &str = "DELETE FROM create_keys WHERE (account, key) IN ( \
      SELECT account, key FROM create_keys WHERE created_at <= $1 LIMIT 1000)";
 

@@ -27,7 +27,6 @@ pub(super) enum Key {
 
 use Key::{Integer, Text};
 
-/// Declares tables: a name, the columns that order its rows, the other columns.
 macro_rules! tables {
     ($($name:literal: $($kind:ident $key:literal),+; $($column:literal)*;)*) => { &[$(
         Table { name: $name, columns: &[$($key,)+ $($column),*], key: &[$($kind($key)),+] }
@@ -176,7 +175,6 @@ fn cannot_write(path: &Path, cause: io::Error) -> Error {
     Error::keeping(format!("writing {}", path.display()), cause)
 }
 
-/// The number and the size of the rows that are written by one statement at most.
 const MAX_BATCH: usize = 500;
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// The longest line: the largest inputs and outputs of a task, escaped.

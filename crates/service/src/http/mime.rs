@@ -1,7 +1,6 @@
 //! MIME types of stored files.
 
-/// Returns true for a MIME type, with or without parameters, that headers and forms transmit unchanged. A comma is
-/// allowed in quotes only: browsers split the value at commas and take the last type.
+/// Returns true for a MIME type that headers and forms keep. Browsers split at unquoted commas and take the last type.
 pub(crate) fn is_mime(text: &str) -> bool {
     let token = |text: &str| {
         let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);

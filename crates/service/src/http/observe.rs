@@ -84,8 +84,7 @@ impl CallerSlot {
     }
 }
 
-/// Assigns a request identifier, writes the access log and updates the metrics. The log has no headers, bodies, path
-/// parameters or queries (redaction).
+/// Writes the access log, without headers, bodies, path parameters and queries (redaction); updates the metrics.
 pub(crate) async fn observe(
     State(observer): State<Arc<Observer>>,
     mut request: Request,

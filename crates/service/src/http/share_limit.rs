@@ -1,5 +1,4 @@
-//! Limits of one caller, so that it cannot starve the others (fair scheduling of requests): concurrent work for each
-//! key, and requests of an account per second.
+//! Limits of one caller, so that none starves the others: concurrent work of a key, requests of an account per second.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -37,10 +37,8 @@ impl MinThroughput {
     }
 }
 
-/// Body with a size limit that can be raised while the body is read. Clones read from the same stream.
-///
-/// The multipart parser reads on while chunks are available, and buffers the bytes that it has not parsed yet. So the
-/// stream returns `Pending` once after each chunk, which makes the parser parse its buffer.
+/// Body with a size limit that can be raised; clones share the stream. The multipart parser reads on while chunks are
+/// available, and buffers the rest. So the stream is `Pending` once after each chunk: the parser parses its buffer.
 #[derive(Clone)]
 pub(crate) struct BoundedBody(Arc<Mutex<Bounded>>);
 
@@ -56,7 +54,6 @@ pub(crate) enum BodyError {
     CutOff,
     #[error("the body is larger than allowed")]
     TooLarge,
-    /// The body arrives more slowly than `MIN_PROGRESS` bytes within the timeout.
     #[error("the body took too long to arrive")]
     TooSlow,
 }

@@ -81,8 +81,7 @@ async fn bill_storage(jobs: &Jobs) -> Result<()> {
     Ok(())
 }
 
-/// Lease expiry: fails tasks whose node stopped responding and that no live node claims, so that their price does not
-/// stay reserved.
+/// Lease expiry: fails tasks of silent nodes that no live node claims, so that their price does not stay reserved.
 async fn fail_abandoned(jobs: &Jobs) -> Result<()> {
     let now = jobs.clock.now();
     let expired_before = now.before(jobs.lease_grace);
@@ -111,8 +110,6 @@ async fn fail_queued(jobs: &Jobs) -> Result<()> {
     Ok(())
 }
 
-/// Retention: deletes tasks that ended long ago and folds old movements of money, if the policies have a retention, and
-/// deletes expired idempotency keys.
 async fn delete_old(jobs: &Jobs) -> Result<()> {
     let now = jobs.clock.now();
     let policies = Policies::read(&*jobs.database).await?;
@@ -151,9 +148,8 @@ async fn repeat(jobs: Arc<Jobs>, job: Job) {
     }
 }
 
-/// Runs the job, unless another process with the same database did so within the interval. `last_success` is the time
-/// of this process's last successful write: after an outage or a suspension, the job waits one interval, so that nodes
-/// can send heartbeats before their tasks fail.
+/// Runs the job, unless another process did within the interval. After an outage or a suspension, seen by
+/// `last_success`, the job waits one interval, so that nodes can send heartbeats before their tasks fail.
 async fn run_if_due(jobs: &Jobs, job: &Job, last_success: &mut Moment) -> Result<()> {
     // The clock of a suspended machine stands still. Jobs that trust a late clock would damage data.
     shared_clock::correct(&*jobs.database, &jobs.clock).await?;

@@ -1,5 +1,4 @@
-//! Ledger: the money of accounts. Each movement of money from one purse to another is a row, and every balance is a sum
-//! of rows that `audit` recomputes.
+//! Ledger: each movement of money between purses is a row, and every balance is a sum of rows that `audit` recomputes.
 
 mod adjustment;
 mod money;
@@ -60,7 +59,6 @@ impl Purses {
         Money::from_smallest(self.debt.smallest().saturating_neg())
     }
 
-    /// Splits a price between the purses, free credits first. Returns None if the price exceeds the spendable amount.
     pub(crate) fn split(&self, price: Money) -> Option<Split> {
         if price > self.spendable() {
             return None;
@@ -174,8 +172,7 @@ pub struct Audit {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Meter {
     pub(crate) stored_bytes: i64,
-    /// High part of the byte-seconds, in GiB-seconds: one column would overflow, because a terabyte makes more than
-    /// 2^63 byte-seconds in four months.
+    /// High part of the byte-seconds, in GiB-seconds: a terabyte makes more than 2^63 byte-seconds in four months.
     pub(crate) byte_seconds: i64,
     pub(crate) gib_seconds: i64,
     /// End of the metered time. The metered time has whole seconds.
@@ -235,8 +232,7 @@ pub(crate) struct StorageRate {
 impl StorageRate {
     const GIB_DAY: i128 = (1 << 30) * 86_400;
 
-    /// Returns the charge for a number of byte-seconds, and the byte-seconds that remain: less than one smallest unit,
-    /// or the excess over the largest amount.
+    /// Returns the charge for byte-seconds and the byte-seconds that remain: below a unit, or above the largest amount.
     pub(crate) fn charge(self, byte_seconds: i128) -> (Money, i128) {
         let rate = i128::from(self.per_gib_day.smallest());
         if rate <= 0 {
@@ -250,11 +246,9 @@ impl StorageRate {
     }
 }
 
-/// Maximum number of old movements of an account before they are folded into sums, so that an account which is billed
-/// each hour costs one transaction in about two days.
+/// Maximum number of unfolded old movements: an account billed each hour costs one transaction in about two days.
 pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 
-/// Database operations on money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses>;
@@ -265,8 +259,7 @@ pub(crate) trait Ledger: Send + Sync {
     }
     /// Sets the amounts of purses, for tests. The difference enters or leaves the ledger.
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
-    /// Charges every account for its storage since the last charge, and for its debt. An amount that the balance does
-    /// not cover becomes debt. Returns the number of charged accounts.
+    /// Charges accounts for storage and debt; the uncovered rest becomes debt. Returns the number of charged accounts.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
 }
 

@@ -60,8 +60,7 @@ impl Movement {
         Self { amount, from, to, reason: Reason::Repay }
     }
 
-    /// Makes the movements of a storage bill: from free credits, then from the balance; the rest becomes debt. A
-    /// balance paid in since pays an earlier debt first.
+    /// Makes the movements of a storage bill: free credits, then the balance that earlier debt leaves, then debt.
     pub(crate) fn of_bill(
         account: AccountId,
         owned: &Purses,

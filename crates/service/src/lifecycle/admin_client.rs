@@ -17,8 +17,7 @@ use crate::admin::http;
 use crate::admin::socket;
 use crate::{Error, database};
 
-/// Calls the administration of a service over HTTP: of a running service, or of a stopped service within this process.
-/// `docs/admin-http.md` documents the requests.
+/// Calls the administration of a service, running or (in this process) stopped. `docs/admin-http.md` has the requests.
 ///
 /// ```
 /// # #[tokio::main]
@@ -85,11 +84,8 @@ impl AdminError {
 }
 
 impl AdminClient {
-    /// Connects to the service that uses a data folder, or opens the data if no service does.
-    ///
-    /// # Errors
-    /// If no service uses the folder and the folder has no embedded database, the data cannot be opened, or the service
-    /// that uses them has no socket.
+    /// Connects to the service that uses a data folder, or opens the data if no service does. Fails if the folder is
+    /// unused and has no embedded database, the data cannot be opened, or the service that uses them has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let opening = || format!("opening the data in {}", folder.display());
         let check = |cause: &io::Error| match cause.kind() {
@@ -125,10 +121,7 @@ impl AdminClient {
         Ok(Self { transport: Transport::Stopped { router, service: Box::new(service) } })
     }
 
-    /// Sends a request to the path of these segments, with an optional JSON body. Returns the `data` of the response.
-    ///
-    /// # Errors
-    /// If the service refuses; the error has the service's message.
+    /// Sends a request to a path of segments, with an optional JSON body. Returns `data`, or fails with the message.
     pub async fn call(
         &mut self,
         method: &str,
@@ -138,10 +131,7 @@ impl AdminClient {
         self.send(method, &path(segments), body).await
     }
 
-    /// Reads a list by `GET` with a query.
-    ///
-    /// # Errors
-    /// As for `call`.
+    /// Reads a list by `GET` with a query; fails as `call` does.
     pub async fn list(&mut self, segments: &[&str], query: &[(&str, String)]) -> Result<Value, AdminError> {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();

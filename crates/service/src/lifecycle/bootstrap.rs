@@ -12,8 +12,7 @@ pub(crate) async fn is_done(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(FIRST_ACCOUNT).await?.is_some())
 }
 
-/// Fills a new database, and updates the built-in models of an existing one. Returns the key of the first account if
-/// this start created it. The next start resumes an interrupted bootstrap.
+/// Fills a new database, resumes an interrupted bootstrap, and updates built-in models. Returns a created key.
 pub(crate) async fn bootstrap(
     database: &dyn Database,
     config: &Config,

@@ -25,7 +25,6 @@ pub(crate) struct Routers {
 }
 
 impl Listeners {
-    /// Binds the configured listeners; the API and object storage only if the process serves clients.
     pub(super) fn bind(config: &Config, serves: bool) -> Result<Self> {
         let bind =
             |address: Option<SocketAddr>, option| address.map(|address| bind(address, option)).transpose();

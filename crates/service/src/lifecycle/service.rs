@@ -57,24 +57,18 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service, which accepts requests when this function returns.
-    ///
-    /// # Errors
-    /// If a port is in use, or the data folder cannot be used. The error contains the address or path and the cause.
+    /// Starts a service, which accepts requests when this function returns. Fails if a port is in use, or the data
+    /// folder cannot be used; the error contains the address or path and the cause.
     pub async fn start(config: Config) -> Result<Self, Error> {
         Self::start_with_models(config, Vec::new()).await
     }
 
     /// Starts a service whose local node also runs these models, by their kind. A model replaces the built-in model of
-    /// the same kind. The catalog must list the models: see `publish_model`.
+    /// the same kind. The catalog must list the models: see `publish_model`. Fails as `start` does.
     ///
     /// A model that does not state its memory (`Model::memory`) counts as `Limits::memory`; by default,
-    /// `Limits::memory_of_all_runs` allows two such runs at once, whatever the number of workers. A run that ignores
-    /// its deadline keeps its memory until its end; tasks that cannot run beside it fail after
-    /// `Config::lease_attempts`.
-    ///
-    /// # Errors
-    /// As `start`.
+    /// `Limits::memory_of_all_runs` allows two such runs at once, with any number of workers. A run that ignores its
+    /// deadline keeps its memory to its end; tasks that do not fit fail after `Config::lease_attempts`.
     pub async fn start_with_models(config: Config, models: Vec<Arc<dyn Model>>) -> Result<Self, Error> {
         Self::open(config, models, true).await
     }
@@ -271,9 +265,8 @@ impl Service {
         self.server.clone()
     }
 
-    /// Returns the API key of the first account if this start created the key, of which the database stores only the
-    /// hash. Starts create a new key until `api_key_shown` is called, or `shutdown` after the key was read, or the key
-    /// is revoked.
+    /// Returns the API key of the first account if this start created it; the database has only the hash. Starts create
+    /// a new key until `api_key_shown` is called, or `shutdown` after the key was read, or the key is revoked.
     pub fn api_key(&self) -> Option<&str> {
         self.is_key_read.store(true, Ordering::Relaxed);
         self.api_key.as_ref().map(|key| key.text.as_str())
@@ -290,10 +283,7 @@ impl Service {
         self.admin.background.folder.path()
     }
 
-    /// Returns the test controls.
-    ///
-    /// # Errors
-    /// If the controls are off; `Config::controls` turns them on.
+    /// Returns the test controls. Fails if the controls are off; `Config::controls` turns them on.
     #[cfg(feature = "controls")]
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";

@@ -29,10 +29,7 @@ pub(crate) struct Request {
 
 /// Serves built-in models as a worker: reads a line of JSON from standard input for each run, and writes one to
 /// standard output at its end. Ends the process when standard input closes, even during a run. `Config::model_process`
-/// names the program that calls this function.
-///
-/// # Errors
-/// If the process cannot be confined, or a line cannot be read or written.
+/// names the program that calls this function. Fails if the confinement, a read or a write fails.
 pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
     confine(memory)?;
     let models: BTreeMap<&str, Arc<dyn Model>> =

@@ -9,8 +9,7 @@ use super::{Nodes, dispatcher, run};
 use crate::Result;
 use crate::database::QueueChange;
 
-/// Starts the dispatcher and the local node. Tasks of an earlier process that died can be claimed at once, and the
-/// models are registered before the first request.
+/// Starts the dispatcher and the local node, whose models are registered before the first request.
 pub(crate) async fn start(nodes: &Arc<Nodes>) -> Result<()> {
     // External nodes could not extend their leases while the service was down, so they get time to reconnect. A running
     // service has recorded its local node within a third of a lease, which dates the downtime.
@@ -36,7 +35,6 @@ pub(crate) async fn start(nodes: &Arc<Nodes>) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the local node registered until shutdown, when the last task has ended or was released.
 async fn keep_registered(nodes: Arc<Nodes>, tasks: TaskTracker, dispatcher: JoinHandle<()>) {
     // A later heartbeat, also one of the dispatcher, would register the node again.
     let _ = tokio::join!(heartbeats(&nodes, &tasks), drain(&nodes, &tasks), dispatcher);
@@ -82,7 +80,6 @@ async fn claim_and_run(nodes: Arc<Nodes>, tasks: TaskTracker) {
     }
 }
 
-/// Graceful shutdown of the local node: waits for the running tasks up to a timeout, and releases the others.
 async fn drain(nodes: &Nodes, tasks: &TaskTracker) {
     nodes.background.stop.cancelled().await;
     tasks.close();

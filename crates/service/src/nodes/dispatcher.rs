@@ -1,6 +1,5 @@
-//! Dispatcher: one loop per process that claims queued tasks for all waiting slots of nodes. Waiting slots cause no
-//! queries: the dispatcher claims for a new slot, for a newly queued task, and, as a backstop, at an interval for
-//! tasks after lease expiry and for tasks that other processes have queued.
+//! Dispatcher: one loop per process that claims queued tasks for all waiting slots. Waiting slots cause no queries: the
+//! loop claims for a new slot, a newly queued task and, at an interval, expired leases and other processes' tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -110,8 +109,7 @@ impl Dispatcher {
         self.enqueue(None, node, true, None).local_task().await
     }
 
-    /// Ends a task of the local node, and claims another for its slot in the same commit (group commit). Returns
-    /// whether the result counts, and the next task, if any. None if nothing was written.
+    /// Ends a task and claims its slot's next in one commit; None if nothing was written, false for a late result.
     pub(super) async fn finish(&self, end: End) -> Option<(bool, Option<ClaimedTask>)> {
         let (reply, counts) = oneshot::channel();
         let node = end.node.clone();

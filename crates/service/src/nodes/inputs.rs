@@ -1,5 +1,4 @@
-//! Inputs of a task: from the submitted JSON to the inputs of a model. Files from the internet are fetched into
-//! temporary files first, so that waiting tasks need no memory for them.
+//! Inputs of a task: from submitted JSON to a model's inputs. Fetched files are on disk: waiting tasks need no memory.
 
 use std::io::{self, Seek, SeekFrom};
 
@@ -112,8 +111,7 @@ fn temporary_file(nodes: &Nodes) -> Result<File> {
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 
-/// Fetches a file from the internet; the fetcher refuses internal addresses (SSRF protection). The inner error is the
-/// reason why the file cannot be fetched; a failure to store the file is a failure of the service.
+/// Fetches a file from the internet, with SSRF protection. The inner error is the URL's, the outer the service's.
 async fn fetch(nodes: &Nodes, url: &str) -> Result<Result<File, FetchError>> {
     let mut file = temporary_file(nodes)?;
     #[cfg(test)]

@@ -48,8 +48,7 @@ pub(crate) struct LocalNode {
     total_memory: u32,
     /// Maximum wait of a run for memory: the time that the runs of all workers take if they run one after the other.
     memory_timeout: Duration,
-    /// Maximum number of tasks of one account on this node (fair scheduling): as many as workers, plus half the number
-    /// of tasks that fetch inputs. So an account with slow inputs delays only itself.
+    /// Maximum of one account's tasks here: workers plus half the fetches. Slow inputs delay only their own account.
     max_running: u32,
 }
 
@@ -90,7 +89,6 @@ impl Workers {
     }
 }
 
-/// Scripted result of a task instead of its run, or a delay before the run.
 #[derive(Clone)]
 pub(crate) struct Replacement {
     pub(crate) delay: Duration,
@@ -195,8 +193,7 @@ impl LocalNode {
         Some(self.switch.as_ref()?.hold().await)
     }
 
-    /// Waits until the memory of all runs has this number of bytes left, and reserves them. Fails after a timeout: a
-    /// run that ignores its deadline keeps its memory.
+    /// Reserves memory of all runs; fails after a timeout, because a run that ignores its deadline keeps its memory.
     pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failed> {
         let mebibytes = u32::try_from(bytes.div_ceil(MEBIBYTE)).unwrap_or(u32::MAX).min(self.total_memory);
         let reserved = Arc::clone(&self.memory).acquire_many_owned(mebibytes);

@@ -1,5 +1,4 @@
-//! Logs of tasks: the end of the standard error of a model that a node outside of the service runs. A log is an object
-//! of its lease, as the outputs are, and is kept as long as they are.
+//! Logs of tasks: the end of the standard error of an outside node's model. A log is an object of its lease.
 
 use std::convert::Infallible;
 
@@ -38,7 +37,6 @@ pub(super) async fn store(objects: &Objects, task: &str, attempt: i64, log: &Tas
     Ok(())
 }
 
-/// Returns the log of the last lease of a task; an empty one if its node has sent none.
 pub(crate) async fn read(objects: &Objects, task: &str, attempt: i64) -> Result<TaskLog> {
     let Some(object) = objects.read(BUCKET, &key_of(task, attempt)).await? else {
         return Ok(TaskLog { attempt, ..TaskLog::default() });

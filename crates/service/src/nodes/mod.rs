@@ -52,7 +52,6 @@ pub(crate) const OUTPUTS: &str = "outputs";
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns the name of the local node, which is random if several processes share the database.
 pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String> {
     if database.is_shared() {
         return Ok(format!("{NODE}-{}", random.word(12)?));
@@ -60,7 +59,6 @@ pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result
     Ok(NODE.to_owned())
 }
 
-/// The nodes as one process sees them: its local node, the waiting slots of all nodes, and the rules of leases.
 pub(crate) struct Nodes {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,

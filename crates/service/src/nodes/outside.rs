@@ -1,5 +1,4 @@
-//! Models of external nodes. Built-in methods run only models without such a node, because an operator who starts a
-//! node for a model has a better implementation.
+//! Models of external nodes, which built-in methods do not run: the operator's node is the better implementation.
 
 use std::collections::BTreeSet;
 

@@ -30,8 +30,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Waits for a fetch permit and then for a worker. The order avoids a deadlock with tasks that have fetched their
-    /// inputs and wait for a worker.
+    /// Waits for a fetch permit, then a worker: otherwise tasks with fetched inputs would deadlock on a worker.
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
         let worker = node.workers.idle().await?;
@@ -54,9 +53,8 @@ pub(super) async fn run(nodes: Arc<Nodes>, task: ClaimedTask, mut slots: Slots) 
     }
 }
 
-/// Runs a leased task to its end, and extends its lease meanwhile. Returns the next task, if it was claimed together
-/// with the result. An interrupted run has no result: its lease is released by the interruption. A run that cannot
-/// begin has no result either: its lease expires, which counts as an attempt.
+/// Runs a leased task and extends its lease. Returns the next task, if claimed with the result. An interrupted run has
+/// no result, and its lease is released; a run that cannot begin has none either: its lease expires as an attempt.
 async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let begun = Instant::now();
@@ -70,7 +68,6 @@ async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option
     next
 }
 
-/// Returns the outcome of the attempt, and sets the next task, if it was claimed together with the result.
 async fn run_to_outcome(
     nodes: &Nodes,
     task: &ClaimedTask,
@@ -103,8 +100,7 @@ async fn run_to_outcome(
     outcome::LOST
 }
 
-/// Writes the result, together with the claim of the next task if possible (group commit). Retries while the disk is
-/// full until the lease duration has passed, so that the task does not have to run again.
+/// Writes the result with the next claim. Retries on a full disk for a lease duration: the task need not run again.
 async fn finish(
     nodes: &Nodes,
     lease: &Lease,
@@ -256,8 +252,7 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs the model on its own thread, within the memory left for all runs. The model checks its deadline; the node
-/// abandons a model that does not, shortly after the deadline.
+/// Runs the model on its own thread within the memory of all runs. Abandons a model that misses its deadline.
 async fn compute(
     nodes: &Nodes,
     model: Arc<dyn Model>,

@@ -1,5 +1,4 @@
-//! Folder of a run: its input files are written there, and its output files are read from there. No file is in the
-//! service's memory before its run begins.
+//! Folder of a run, for its input and output files: no file is in the service's memory before its run begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};

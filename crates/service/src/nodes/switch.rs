@@ -15,7 +15,6 @@ pub(crate) struct Switch {
     interrupted: CancellationToken,
 }
 
-/// State of the switch. While it is locked for writing, the local node claims nothing.
 pub(crate) struct State {
     pub(crate) is_up: bool,
     running: CancellationToken,

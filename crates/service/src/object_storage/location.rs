@@ -1,6 +1,5 @@
-//! Download URLs: `<address>/<bucket>/<token>/<key>`. The token is a keyed hash of bucket and key: the URL is the same
-//! for every upload of a name, and the URL of one object reveals nothing about another's. Objects of an earlier version
-//! have a second URL, `<address>/<bucket>/<key>`, for as long as they exist.
+//! Download URLs: `<address>/<bucket>/<token>/<key>`. The token, a keyed hash of bucket and key, is the same for every
+//! upload of a name and says nothing about others. Objects of an earlier version also have `<address>/<bucket>/<key>`.
 
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};

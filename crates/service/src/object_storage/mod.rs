@@ -1,11 +1,9 @@
-//! Object storage: upload targets, the objects that uploads become, and their listings.
+//! Object storage: upload targets, the objects that uploads become, and their listings. The store speaks the S3
+//! protocol on its own address and never sees an API key: a target (presigned upload) carries a signature over the key,
+//! the MIME type, the exact size and the target's identifier, so that only the announced file can be stored.
 //!
-//! The object store speaks the S3 protocol on its own address and never sees an API key. A target (presigned upload)
-//! carries its authorization: a signature over the key, the MIME type, the exact size and the identifier of the target,
-//! so that only the announced file can be stored.
-//!
-//! The bytes are in a folder, or in a bucket of a remote object store. Unless `direct=false` is set, the bucket
-//! receives uploads and serves downloads itself, and its listing reveals the uploads (`reconcile`).
+//! The bytes are in a folder or a remote bucket. Unless `direct=false` is set, the bucket receives uploads and serves
+//! downloads itself, and its listing reveals the uploads (`reconcile`).
 
 mod blobs;
 mod current_urls;

@@ -69,8 +69,7 @@ impl OpenObject {
 const NEWEST_ADDRESS: &str = "storage address";
 
 impl Objects {
-    /// Opens the object store. `address` is the public base URL without a trailing slash; None takes the latest known
-    /// address. At most `max_unsigned_forms` forms are read concurrently before their signature is known.
+    /// Opens the object store. `address`: public base URL without a trailing slash; None takes the latest known one.
     pub(crate) async fn open(
         blobs: OpenedBlobs,
         database: Arc<dyn Database>,
@@ -113,7 +112,6 @@ impl Objects {
         self.blobs.remote().and_then(S3::direct)
     }
 
-    /// Returns an object, after reconciling pending uploads of its key; None if there is no such object.
     pub(super) async fn find(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.reconcile(TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
@@ -128,8 +126,7 @@ impl Objects {
         Ok(is_former.then_some((bucket, key)))
     }
 
-    /// Returns the bucket and the key of a URL of this object store. Both are empty, and match no object, if the URL is
-    /// no download URL. Returns None for URLs of other servers.
+    /// Returns bucket and key of a URL of this store, both empty if the URL is no download URL; None for other servers.
     pub(crate) async fn locate(&self, url: &str) -> Result<Option<(String, String)>> {
         let mut located = None;
         for path in self.locations.paths(url) {
@@ -163,7 +160,6 @@ impl Objects {
         Ok(blob.is_some())
     }
 
-    /// Deletes a blob that no object refers to. During a backup the blob is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
         if !self.are_deletions_paused() {
             self.blobs.remove(name).await;
@@ -189,8 +185,7 @@ const MAX_OUTAGE: Duration = Duration::from_mins(2);
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 const MAX_OUTAGE_POLL: Duration = Duration::from_secs(15);
 
-/// Retries while the object store or the database is unreachable or the disk is full, so that a running task does not
-/// fail. The attempt must be idempotent.
+/// Retries an idempotent attempt through outages of the store, the database and the disk, for a running task.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     let mut pause = OUTAGE_POLL;

@@ -1,5 +1,4 @@
-//! Outputs of models: stored while they arrive, and served by URL. Outputs belong to the account of the task, which may
-//! delete them; they are not listed, counted or billed, and they expire (retention).
+//! Outputs of models: served by URL, not listed, counted or billed, expiring; the account of the task may delete them.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;

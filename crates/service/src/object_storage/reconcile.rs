@@ -1,8 +1,7 @@
-//! Reconciles pending direct uploads with the bucket. The store does not report uploads, so its listing reveals which
-//! targets have an upload. The blob of an upload has the identifier of its target as its name, which begins with the
-//! time of the presign. So one listing from the oldest valid target on covers all pending uploads, at one request for
-//! each 1,000 uploads; with the default lifetime of targets, the listing goes back 75 minutes. Unused targets appear in
-//! no listing.
+//! Reconciles pending direct uploads with the bucket, whose listing alone reveals them. The blob of an upload has its
+//! target's identifier as its name, which begins with the time of the presign. So one listing from the oldest valid
+//! target on covers all pending uploads, at one request for each 1,000 uploads; with the default lifetime of targets,
+//! the listing goes back 75 minutes. Unused targets appear in no listing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -56,8 +55,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Makes files of the blobs that are uploads to unused targets, in the order of the uploads, and deletes the
-    /// uploads to void targets. A failed upload does not stop the others.
+    /// Makes files of uploads to unused targets, in order, and deletes uploads to void ones, even if some uploads fail.
     pub(super) async fn reconcile_page(&self, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;
@@ -79,7 +77,6 @@ impl Objects {
 
     async fn reconcile_upload(&self, target: &Target, blob: &Listed) -> Result<()> {
         if blob.size != target.size {
-            // Unexpected, because the signature covers the size.
             tracing::error!(
                 target = target.id,
                 size = blob.size,

@@ -13,8 +13,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct SharedListing(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
 
 impl SharedListing {
-    /// Waits for the current reconciliation, which may have missed an upload since its start, then runs the next one or
-    /// shares the result of another request's.
+    /// Waits for the current reconciliation, which may have missed an upload; then runs the next or shares another's.
     pub(super) async fn share(&self, listing: impl Future<Output = Result<()>>) -> Result<()> {
         let arrived = Instant::now();
         let mut latest = self.0.lock().await;

@@ -1,6 +1,5 @@
-//! Sweeper: sets orphaned blobs aside and deletes them only after their retention of days, because a database restored
-//! from a backup may refer to them again; deletes old outputs. Handles blobs and orphans page by page, so that memory
-//! stays bounded.
+//! Sweeper: sets orphaned blobs aside and deletes them after their retention of days, because a database restored from
+//! a backup may refer to them; deletes old outputs. Handles pages, so that memory stays bounded.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};

@@ -1,5 +1,4 @@
-//! Uploads with a valid signature: checks that the target is still valid, receives the bytes, and writes the row that
-//! makes them a file. PUT and form uploads share this code.
+//! Uploads with a valid signature, by PUT or form: checks the target, receives the bytes, and writes the file's row.
 
 use std::sync::Arc;
 
@@ -14,7 +13,6 @@ use crate::files::{Replaces, Stored, Target};
 use crate::hex::hex;
 use crate::http::slow_clients::MinThroughput;
 
-/// Decides whether an upload to a bucket may begin: its target, which the service has signed, must still be valid.
 pub(super) async fn admit(api: &ObjectApi, target: &str, bucket: &str) -> Result<Target, S3Error> {
     let no_target = || S3Error::denied("this upload has no target that still stands.");
     let target = api.objects.database.target(target).await?.filter(|target| target.bucket == bucket);
@@ -74,11 +72,9 @@ pub(super) async fn receive(
     api.background.run_to_end("storing an upload", store).await?
 }
 
-/// Makes received bytes a file. The blob is synced before the row that refers to the blob is written, so that no row
-/// refers to missing bytes. After a crash between the two, the sweeper finds a blob without a row.
-///
-/// The transaction that writes the row decides which upload counts. Afterwards one blob has no row: the blob of the
-/// replaced file, or the new blob if the upload is a repetition or is refused. This function deletes that blob.
+/// Makes received bytes a file. The blob is synced before its row is written, so that no row refers to missing bytes;
+/// after a crash in between, the sweeper finds the blob. The row's transaction decides which upload counts. Then the
+/// blob of the replaced file, or of a repeated or refused upload, has no row; this function deletes that blob.
 async fn store(
     api: &ObjectApi,
     target: &Target,

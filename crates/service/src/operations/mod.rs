@@ -68,7 +68,6 @@ async fn health(State(operations): State<Arc<Operations>>) -> (StatusCode, &'sta
     }
 }
 
-/// Responds with the metrics of the process, and with those of the database unless it cannot be read in time.
 async fn metrics(State(operations): State<Arc<Operations>>) -> Result<Response, StatusCode> {
     let now = operations.clock.now();
     let read = read_database(&operations, now);

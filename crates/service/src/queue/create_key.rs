@@ -1,8 +1,6 @@
-//! Create keys: the `Idempotency-Key` header of a create request, which makes a create idempotent. A second create with
-//! the same key returns the task of the first.
-//!
-//! The transaction of the create inserts the key as a row of its own. So a key exists if and only if its task was
-//! created, and the retention of tasks, which may be shorter, does not delete the key.
+//! Create keys: the `Idempotency-Key` header of a create; a second create with the key returns the first one's task.
+//! The create's transaction inserts the key as a row of its own: a key exists if and only if its task was created, and
+//! the retention of tasks, which may be shorter, does not delete the key.
 
 use std::iter;
 use std::time::Duration;
@@ -11,7 +9,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hex::hex;
 
-/// Retention of an idempotency key, counted from its create.
 pub(crate) const KEY_RETENTION: Duration = Duration::from_hours(24);
 
 pub(crate) const MAX_KEY: usize = 255;

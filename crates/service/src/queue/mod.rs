@@ -206,8 +206,7 @@ pub(crate) struct Abandoned {
     pub(crate) expired_before: Moment,
     /// Nodes with a heartbeat since this moment are live and can claim tasks of their models.
     pub(crate) live_since: Moment,
-    /// Leases that expired earlier fail although nodes are live: no node has claimed these tasks, for instance because
-    /// the process of their model is broken while the node serves other models.
+    /// Leases that expired earlier fail although nodes are live: none claimed them, perhaps as their model is broken.
     pub(crate) unclaimed_before: Moment,
     /// Latest plausible start or expiry of a lease. Later ones (the clock was set back) are clamped.
     pub(crate) latest: Moment,
@@ -276,8 +275,7 @@ impl NodeEnd {
 
 pub(crate) const RETENTION_BATCH: u32 = 500;
 
-/// Retention plan for the oldest tasks of an account. Retained tasks move up, in order, to the last positions of the
-/// deleted tasks, so that the positions of a history stay without gaps.
+/// Retention plan for an account's oldest tasks. Retained tasks move up in order, so that positions stay without gaps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RetentionPlan {
     pub(crate) deleted: Vec<i64>,
@@ -309,12 +307,9 @@ impl RetentionPlan {
     }
 }
 
-/// Database operations on tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
-    /// Reserves the price, enqueues the task and stores its idempotency key, in one transaction. A known key takes
-    /// precedence over every reason for a refusal. An account with `max_unfinished` unfinished tasks can create no
-    /// more.
+    /// Reserves the price, enqueues the task and stores its idempotency key; a known key precedes every refusal.
     async fn create_task(
         &self,
         task: &NewTask,
@@ -328,10 +323,9 @@ pub(crate) trait Queue: Send + Sync {
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)>;
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
-    /// Ends tasks as `finish` does, then leases a task for each slot; an engine with one writer does both in one commit
-    /// (group commit). Tasks after a lease expiry go first. Queued tasks follow by fair scheduling: accounts take
-    /// turns, however many tasks each has, and within an account the oldest task goes first. A task that has used up
-    /// its attempts fails instead.
+    /// Ends tasks as `finish` does, then leases a task for each slot; an engine with one writer does both in one
+    /// commit. Tasks after a lease expiry go first; queued tasks follow by fair scheduling: accounts take turns, and
+    /// the oldest task of an account goes first. A task that has used up its attempts fails instead.
     async fn finish_and_claim(
         &self,
         ends: &[End],
@@ -367,11 +361,9 @@ pub(crate) trait Queue: Send + Sync {
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()>;
     /// Fails and refunds the tasks created before a moment and never claimed. Skips a task that cannot be failed.
     async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize>;
-    /// Retention: deletes tasks that ended before a moment, among the oldest of each account, at most one batch per
-    /// transaction. Their money movements are folded into totals. Returns the number of deleted tasks.
+    /// Retention: deletes accounts' oldest tasks that ended before a moment, in batches, and folds their movements.
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize>;
-    /// Returns whether a node with a heartbeat since `since` serves the model, and the number of accounts with
-    /// unfinished tasks of the model.
+    /// Returns whether a node seen since `since` serves the model, and the number of accounts with unfinished tasks.
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
     async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>>;
     async fn depths(&self) -> Result<Vec<(Status, u64)>>;

@@ -96,7 +96,6 @@ fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Vec<T>> {
 }
 
 impl Manifest {
-    /// Writes the manifest: the export is complete.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         let write = || {
             let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,8 +1,6 @@
 //! Export of everything that a stopped service keeps into a folder, and import of it into an empty database and an
-//! empty folder or bucket. Keys, balances, histories and download URLs stay valid.
-//!
-//! An import copies the blobs first, and reads all rows in one transaction: one that was interrupted is run again, and
-//! goes on with the blobs that are missing.
+//! empty folder or bucket. Keys, balances, histories and download URLs stay valid. An import copies the blobs first,
+//! and reads all rows in one transaction: an interrupted one is run again, and goes on with missing blobs.
 
 mod manifest;
 #[cfg(test)]
@@ -68,12 +66,8 @@ impl DataLocation {
         Self { data_dir: data_dir.into(), database, objects }
     }
 
-    /// Writes everything into a folder that is empty, missing, or left by an export that was interrupted. Blobs of a data
-    /// folder are hard links where the file system allows it.
-    ///
-    /// # Errors
-    /// Fails if a service uses the data, if there is no data, if the folder holds anything but an interrupted export,
-    /// or if the folder cannot be written.
+    /// Writes everything into a folder that is empty, missing, or left by an interrupted export; blobs are hard links
+    /// where possible. Fails if a service uses the data, there is none, or the folder has other files or is read-only.
     pub async fn export(&self, folder: &Path) -> Result<Transferred, Error> {
         if self.database.is_none() && !self.data_dir.join(database::FILE).is_file() {
             let cause = format!("{} has no embedded database", self.data_dir.display());
@@ -121,12 +115,9 @@ impl DataLocation {
         Ok(manifest.transferred())
     }
 
-    /// Reads an export into an empty database, and an empty folder or bucket. An import that was interrupted goes on when
-    /// it is run again; one that is done changes nothing.
-    ///
-    /// # Errors
-    /// Fails if the export is incomplete or was changed, if the database or the storage of the files is not empty, if
-    /// either cannot be written, or if the imported ledger has other sums than the exported one.
+    /// Reads an export into an empty database, and an empty folder or bucket. An interrupted import goes on when run
+    /// again; one that is done changes nothing. Fails if the export is incomplete or was changed, if the database or
+    /// the storage is not empty or cannot be written, or if the imported ledger has other sums than the exported one.
     pub async fn import(&self, folder: &Path) -> Result<Transferred, Error> {
         let (manifest, id) = Manifest::read(folder)?;
         let copies = manifest.check(folder)?;

@@ -21,12 +21,10 @@ const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time that a statement waits for a lock, no longer than its caller would wait.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Session settings. A process that is paused within a transaction loses the transaction long before other processes
-/// give up waiting for its locks.
+/// Session settings. A transaction of a paused process is ended long before others give up waiting for its locks.
 const SESSION: &str = "SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '15s'; \
      SET statement_timeout = '10min'; SET default_transaction_isolation = 'read committed'";
 
-/// Parses the URL; returns the settings of each of its servers. Errors never contain the password (redaction).
 pub(super) fn servers(url: &str) -> Result<Vec<Config>> {
     urls(url).iter().map(|url| config(url)).collect()
 }

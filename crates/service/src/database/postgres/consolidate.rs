@@ -1,5 +1,4 @@
-//! Consolidation: folds pending deltas into totals. Transactions append deltas, so that no two transactions contend for
-//! the row of a total; any process may fold them at any time, in small transactions.
+//! Consolidation of deltas, which avoid contention for a total's row: any process folds them in small transactions.
 
 use super::PostgresDatabase;
 use super::failure::{Failure, PostgresResult, read, statement};

@@ -119,8 +119,7 @@ fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Returns true for errors of a server that shuts down or starts up, has no free connection, or has ended an idle
-/// transaction. In all of these cases, nothing was committed.
+/// Returns true if the server stops, starts, is full, or has ended an idle transaction: nothing was committed.
 fn is_of_shutdown(code: &SqlState) -> bool {
     *code == SqlState::ADMIN_SHUTDOWN
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT

@@ -21,8 +21,7 @@ impl FilePages for PostgresDatabase {
         number: u64,
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64)> {
-        // Page in upload order. One statement, so that count and page are consistent; a branch for each index, which
-        // skips the offset before any row is read.
+        // One statement, so that count and page are consistent; each branch skips the offset in its own index.
         let of_category = if category.is_some() { "AND category = $3" } else { "" };
         let sql = format!(
             "SELECT total, id, bucket, listed.folder, key, mime, size, created_at FROM ( \

@@ -12,9 +12,8 @@ use crate::clock::Moment;
 use crate::database::records::column;
 use crate::ledger::{Audit, MAX_OLD_MOVEMENTS, MovementSums, Reason};
 
-/// Returns the statement that folds the movements which meet a condition on the first two parameters into one for each
-/// pair of purses, with a time and a reason, and returns their number. A sum over years can exceed the largest amount,
-/// and is then split.
+/// Returns the statement that folds movements which meet a condition on the first two parameters into one for each pair
+/// of purses, and returns their number. A sum over years can exceed the largest amount, and is then split.
 pub(super) fn add_up(old: &str) -> String {
     format!(
         "WITH old AS ( \

@@ -1,11 +1,9 @@
 //! Primary: the server that accepts writes. If the URL has several servers, all are probed at once, so that a hanging
-//! one causes no delay, and again at intervals. After a promotion, connections to the former primary are closed,
-//! whether that server responds or not. Of two servers that accept writes, the one with the higher timeline was
-//! promoted last.
+//! one causes no delay, and at intervals. After a promotion, connections to the former primary are closed, whether it
+//! responds or not. Of two servers that accept writes, the one with the higher timeline was promoted last.
 //!
-//! Processes notice a promotion at different times, but no process may read the former primary while another writes to
-//! the new one. So connections are used for [`LEASE`] after a probe, and a server with a higher timeline is used only
-//! after this time has passed for every process.
+//! Processes notice a promotion at different times, but none may read the former primary while another writes to the
+//! new one. So connections are used for [`LEASE`] after a probe, and a higher timeline only when this time has passed.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,8 +27,7 @@ use super::tls::{Stream, Tls};
 const GRACE: Duration = Duration::from_secs(1);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which connections are used after the start of a probe. Longer than two probes in which a server does not
-/// respond, including the pause between them.
+/// Time for which connections are used after a probe's start: above two unanswered probes and the pause between them.
 const LEASE: Duration = Duration::from_secs(4);
 
 /// Query of the timeline, which is the first eight digits of a log file's name. Fails on a standby.
@@ -53,7 +50,6 @@ pub(super) struct Primary {
     leased_until: Arc<watch::Sender<Instant>>,
 }
 
-/// Highest timeline seen, the time from which it is used, and the token that closes older connections.
 struct Latest {
     timeline: u32,
     usable_from: Instant,

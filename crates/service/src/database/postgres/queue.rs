@@ -81,8 +81,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        // Positions have no gaps, so a page is found by its first position, at any depth of the history, and the count
-        // is the next position minus the first. One statement, so that count and page are consistent.
+        // Positions have no gaps: a page is found by its first position at any depth; the count is next minus first.
         let select = "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
                SELECT id, status, model, coalesce(cost, 0), created_at, updated_at, place FROM tasks \
                WHERE tasks.account = purses.account AND place >= first_place + $2 ORDER BY place LIMIT $3 \

@@ -1,6 +1,5 @@
-//! Prepared statements, cached by connection: one function for each expected number of rows. A text in PostgreSQL
-//! cannot contain NUL, which callers may send: SUBSTITUTE replaces NUL in stored and in searched texts. JSON, such as
-//! inputs and outputs, contains NUL only as an escape, and is stored unchanged.
+//! Prepared statements, cached by connection: a function for each number of rows. A text in PostgreSQL cannot contain
+//! NUL, which callers may send: SUBSTITUTE replaces NUL in stored and searched texts. JSON has NUL only as an escape.
 
 use std::error::Error as StdError;
 

@@ -38,8 +38,7 @@ impl By {
 
 const TREND: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $4), 0)";
 
-/// Returns the query for the positions of the models that meet a condition, up to the end of the page. Trending scores are
-/// computed for used models; the others are in the order of their likes.
+/// Returns the query for the positions of matching models up to the page's end; trending ones by score, then by likes.
 fn places(place: Option<&str>, by: By, condition: &str) -> String {
     let models = by.models();
     if let Some(place) = place {
@@ -77,7 +76,6 @@ impl ModelPages for SqliteDatabase {
 
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     let (text, since) = (search.folded_text(), trending_since(search.now));
-    // One transaction, so that count and page are consistent.
     let snapshot = db.unchecked_transaction()?;
     let candidates = text.as_deref().map(|text| candidates(&snapshot, text)).transpose()?.flatten();
     let by = match (&text, &candidates) {

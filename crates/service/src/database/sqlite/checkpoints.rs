@@ -1,5 +1,4 @@
-//! Checkpoints of the write-ahead log, on a thread of their own: a checkpoint copies committed pages from the log into
-//! the database file, so that no write waits for the copy.
+//! Checkpoints of the write-ahead log, on their own thread: no write waits until pages are copied to the database file.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

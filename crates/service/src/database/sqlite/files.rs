@@ -34,7 +34,6 @@ fn files(
     offset: u64,
     limit: u32,
 ) -> Result<(Vec<StoredFile>, u64)> {
-    // One transaction, so that count and page are consistent.
     let snapshot = db.unchecked_transaction()?;
     let total: u64 = snapshot.one(
         "SELECT coalesce(sum(files), 0) FROM folder_usage \

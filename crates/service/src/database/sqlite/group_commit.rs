@@ -1,5 +1,4 @@
-//! Group commit: concurrent writes share one transaction, and so one fsync. Each write runs in its own savepoint, and
-//! gets its response after the commit.
+//! Group commit: concurrent writes share one transaction and fsync, each in a savepoint; responses follow the commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -91,8 +90,7 @@ fn lost() -> Error {
 }
 
 impl SqliteDatabase {
-    /// Runs a write in a transaction that it may share with others (group commit), and returns its result after the
-    /// commit. A write that fails or panics leaves no changes. The write runs even if the caller is dropped.
+    /// Runs a write, even for a dropped caller, until after the commit. A failed or panicked write changes nothing.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -138,8 +136,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }
 
-/// Group commit: takes the writes that have arrived during the last commit, at most `MAX_BATCH`, and commits them
-/// together. The thread waits for no further write, so that a single write takes no longer than its own fsync.
+/// Commits writes that arrived during the last commit, and waits for no others: a lone write takes only its own fsync.
 fn run(session: &Session, jobs: &Receiver<Job>, committed: impl Fn()) {
     while let Ok(job) = jobs.recv() {
         let mut next = Some(job);
@@ -156,10 +153,9 @@ fn run(session: &Session, jobs: &Receiver<Job>, committed: impl Fn()) {
     }
 }
 
-/// Commits a batch of writes. A write that fails is rolled back alone, and the others are committed. If the transaction
-/// is lost (`BEGIN` or `COMMIT` fails, or SQLite rolls back because the disk is full), all writes of the batch fail
-/// with the same error. No caller gets a response before the commit, because an acknowledged write survives a power
-/// loss.
+/// Commits a batch of writes. A write that fails is rolled back alone. If the transaction is lost (`BEGIN` or `COMMIT`
+/// fails, or SQLite rolls back because the disk is full), all writes of the batch fail with the same error. Responses
+/// follow the commit, because an acknowledged write survives a power loss.
 fn commit(session: &Session, batch: Vec<Write>) {
     debug_assert!(session.lock().is_autocommit(), "a group commit begins inside of another transaction");
     debug_assert!(batch.len() <= MAX_BATCH, "a group commit has more writes than its limit");

@@ -35,7 +35,6 @@ impl MovementSums for SqliteDatabase {
 
     async fn audit(&self) -> Result<Audit> {
         self.scan(|db| {
-            // One transaction: concurrent writes are not seen.
             let snapshot = db.unchecked_transaction()?;
             let (movements, mut faults) = sum_movements(&snapshot)?;
             for (query, sentence) in audits(&AUDIT_NAMES) {

@@ -54,8 +54,7 @@ impl Maintenance for SqliteDatabase {
     }
 }
 
-/// Copies the database on a reader connection, so that writes continue. The copy is synced before this function
-/// returns, and only its owner may read the file. Returns the blobs of its rows.
+/// Copies the database beside writes into a synced file that only its owner may read. Returns the blobs of its rows.
 fn backup(db: &Connection, file: &Path) -> Result<Vec<String>> {
     let failed = |cause| Error::keeping(format!("writing the backup {}", file.display()), cause);
     let mut options = OpenOptions::new();

@@ -33,8 +33,7 @@ pub(super) fn move_money(
     Ok(())
 }
 
-/// Moves the excess over the largest amount of a purse out of the ledger, so that no customer's task fails because of
-/// its publisher's earnings.
+/// Moves the excess over the largest amount out of the ledger: no task fails because of its publisher's earnings.
 fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, now: Moment) -> Result<()> {
     let kept = *purses(db, account)?.of(purse);
     if kept.checked_add(amount).is_some() {

@@ -59,10 +59,8 @@ impl Queue for SqliteDatabase {
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        // Positions have no gaps, so a page is found by its first position, at any depth of the history, and the count
-        // is the next position minus the first.
+        // Positions have no gaps: a page is found by its first position at any depth; the count is next minus first.
         self.read(move |db| {
-            // One transaction, so that count and page are consistent.
             let snapshot = db.unchecked_transaction()?;
             let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
             let (first, next): (i64, i64) = snapshot.one(places, [account], pair)?;

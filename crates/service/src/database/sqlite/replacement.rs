@@ -12,8 +12,7 @@ const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "setting
 const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
 
 pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
-    // The foreign key setting cannot change inside a transaction. Without foreign keys, SQLite empties a table in one
-    // step, however many rows it has.
+    // The foreign key setting cannot change inside a transaction; without foreign keys, a table is emptied in one step.
     db.pragma_update(None, "foreign_keys", false)?;
     let replaced = replace_unchecked(db, copy);
     db.pragma_update(None, "foreign_keys", true)?;

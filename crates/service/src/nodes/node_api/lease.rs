@@ -25,7 +25,6 @@ pub(super) const MAX_RUN: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {
-    /// Maximum wait in seconds; 30 by default and at most.
     wait_seconds: Option<f64>,
     models: Option<BTreeSet<String>>,
 }
@@ -88,7 +87,6 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// Extends a lease, up to twice the timeout of the run.
 pub(super) async fn heartbeat(
     State(nodes): State<Arc<Nodes>>,
     key: NodeKey,

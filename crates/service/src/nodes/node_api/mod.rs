@@ -1,5 +1,4 @@
-//! Node API for external nodes, on its own listener: register, lease, heartbeat, files, finish, goodbye.
-//! `docs/node-protocol.md` describes the protocol for authors of nodes.
+//! Node API for external nodes, on its own listener; `docs/node-protocol.md` describes it for authors of nodes.
 
 mod finish;
 mod key;
@@ -40,7 +39,6 @@ impl FromRef<Arc<Nodes>> for BodyLimits {
     }
 }
 
-/// Builds the router of the node API, with errors in the format of the API. At shutdown, waiting nodes get a response.
 pub(crate) fn router(nodes: &Arc<Nodes>, observer: Arc<Observer>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
@@ -128,7 +126,6 @@ async fn register(
     }))
 }
 
-/// Deregisters a node at its graceful shutdown: its leases are released and do not count as attempts.
 async fn goodbye(State(nodes): State<Arc<Nodes>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&nodes, &key, &node).await?;
     nodes.database.node_ended(&node, NodeEnd::Left, nodes.clock.now()).await?;
@@ -138,7 +135,6 @@ async fn goodbye(State(nodes): State<Arc<Nodes>>, key: NodeKey, ApiPath(node): A
     Ok(Success::done("goodbye"))
 }
 
-/// Returns the node if it registered with this key, and records it as alive.
 async fn known(nodes: &Nodes, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
     let known = nodes.database.known_node(node, &key.name).await?;
     let known = known.ok_or_else(|| unknown(node))?;
@@ -177,7 +173,6 @@ fn unknown(node: &str) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, message)
 }
 
-/// Error for a lease that went to another node or is no longer extended, or whose task the service has failed.
 fn lost() -> Failure {
     let message = "the lease is lost: the task has failed or goes to another node, so stop working on it";
     Failure::new(StatusCode::CONFLICT, message)

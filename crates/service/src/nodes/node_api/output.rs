@@ -10,7 +10,6 @@ use crate::nodes::OUTPUTS;
 
 pub(super) type Outputs = Entries<Box<RawValue>>;
 
-/// Checks that a file belongs to a declared output, by its name up to the first point and its MIME type.
 pub(in crate::nodes) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
     let name = file.split('.').next().unwrap_or_default();
     let Some(descriptor) = declared.get(name).filter(|descriptor| descriptor.kind == Kind::File) else {

@@ -126,7 +126,6 @@ impl Bucket {
         }
     }
 
-    /// Stores an object. `body` builds the body for each attempt.
     pub(super) async fn put(
         &self,
         key: &str,
@@ -324,7 +323,6 @@ impl Bucket {
         Error::new(self.doing(doing), cause.into())
     }
 
-    /// Returns the error for an unreachable store.
     fn lost(&self, doing: &str, cause: reqwest::Error) -> Error {
         Error::unavailable(self.doing(doing), causes(cause))
     }

@@ -4,8 +4,7 @@ use crate::config::CorsOrigin;
 
 use super::bucket::{Bucket, S3_NAMESPACE};
 
-/// Sets the CORS configuration of a bucket that has none; an operator's configuration stays. If the store refuses, logs
-/// the configuration and continues, because only callers in browsers need it.
+/// Sets the CORS configuration of a bucket without one. A refusal is only logged: only callers in browsers need it.
 pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
     if !bucket.config.is_direct {
         return;
@@ -21,10 +20,9 @@ pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
     }
 }
 
-/// Returns the required CORS configuration. Downloads begin at a URL of the service and are redirected, so that
-/// browsers send the origin `null` to the bucket: every origin may read, because each request is protected by a
-/// signature. Ceph's gateway applies the first rule with a matching origin, whatever the method, so that this rule
-/// allows everything.
+/// Returns the required CORS configuration. Downloads begin at a URL of the service and are redirected, so browsers
+/// send the origin `null`: every origin may read, because a signature protects each request. Ceph's gateway applies the
+/// first rule with a matching origin, whatever the method, so that this rule allows everything.
 fn configuration(origins: &[CorsOrigin]) -> String {
     let origin = |origin: &CorsOrigin| {
         let text = origin.0.to_str().unwrap_or_default().replace('&', "&amp;").replace('<', "&lt;");

@@ -1,5 +1,4 @@
-//! Presigned uploads and downloads directly to and from a bucket, signed with the bucket's key. The store does not
-//! report uploads; its listing reveals them.
+//! Presigned uploads and downloads straight to and from a bucket. Only the store's listing reveals uploads.
 
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use crate::object_storage::s3_api::{Presigned, Upload};
 const DOWNLOAD_LIFE: Duration = Duration::from_mins(5);
 
 impl Bucket {
-    /// Presigns an upload to a target for this lifetime. The object's name is the identifier of the target.
     pub(in crate::object_storage) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         let Target { id, mime, size, .. } = target;
         let blob = blob_key(id);

@@ -34,8 +34,7 @@ const WRITE_BATCH: usize = 64 * 1024;
 
 /// Size of a read. The next chunk is read while the previous one is sent.
 const READ_CHUNK: u64 = 512 * 1024;
-/// Maximum number of concurrent reads with large chunks; other reads use `SMALL_READ_CHUNK`. Each slow client keeps two
-/// chunks in memory.
+/// Maximum number of reads with large chunks, two in memory per slow client; others use `SMALL_READ_CHUNK`.
 const MAX_LARGE_READS: usize = 128;
 const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
@@ -58,7 +57,6 @@ struct Folder {
 }
 
 impl Disk {
-    /// Opens the folder and deletes the files of unfinished uploads.
     pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
@@ -318,7 +316,6 @@ impl Folder {
         if self.is_durable { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    /// Moves a complete file to the readable blobs, and syncs file and folder. Returns the hash of its bytes.
     fn commit(&self, part: Part, name: &str) -> io::Result<Md5> {
         if self.is_durable {
             part.file.sync_all()?;
@@ -348,8 +345,7 @@ fn is_sub_folder(name: &str) -> bool {
     name.len() == 2 && is_of_blobs(name)
 }
 
-/// Links a file to where there may be the same one already, or copies it where there are no links. The copy is there as a
-/// whole or not at all. Returns the size; None when there is no file.
+/// Links a file, or copies it as a whole where links fail; an equal file may exist. Returns the size; None for no file.
 fn link_or_copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     let named =
         |cause: io::Error| io::Error::new(cause.kind(), format!("the blob {}: {cause}", from.display()));

@@ -1,8 +1,5 @@
-//! Blobs: the bytes of objects under random names, behind a trait with two implementations, a folder of files and a
-//! bucket. A blob is complete and synced before it becomes readable.
-//!
-//! Names of blobs are independent of object keys. So every key works, `a` and `a/b` can coexist, and no key determines
-//! a path of the machine.
+//! Blobs: the bytes of objects under random names, in a folder or a bucket, complete and synced before they are
+//! readable. Names are independent of keys: every key works, `a` and `a/b` can coexist, and no key determines a path.
 
 mod bucket;
 mod copies;

@@ -27,8 +27,7 @@ pub(crate) const IN_BUCKET: &str = "objects are in a bucket";
 
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
 
-/// Opens the configured blobs and pairs them with the database; refuses blobs of another database. `is_new`: the
-/// database was never filled. `serves`: the process needs the files.
+/// Opens the blobs and pairs them with their database, never another. `is_new`: never filled; `serves`: files needed.
 pub(crate) async fn open(
     config: &Config,
     folder: &Path,
@@ -62,7 +61,6 @@ pub(crate) struct Destination {
     bucket: Option<S3>,
     folder: PathBuf,
     shown: String,
-    /// The marker while the import goes on.
     importing: String,
 }
 
@@ -109,7 +107,6 @@ impl Destination {
         Ok(OpenedBlobs(blobs))
     }
 
-    /// Fails if the files do not belong to this import any more.
     pub(crate) async fn check(&self) -> Result<()> {
         match self.is_importing().await? {
             true => Ok(()),
@@ -185,8 +182,7 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
     database.setting_or(IN_BUCKET, "").await.map(drop)
 }
 
-/// Fails if a bucket is no longer paired with the database, so that the sweeper must not delete its blobs. A folder
-/// needs no check, because its service has locked it.
+/// Fails if a bucket is no longer paired: the sweeper must not delete its blobs. A locked folder needs no check.
 pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn Database) -> Result<()> {
     let marker = blobs.marker().await?;
     if marker.is_some() && marker == database.setting(SETTING).await? {
@@ -206,7 +202,6 @@ fn of_another(doing: String, marker: Option<String>) -> Error {
     )
 }
 
-/// Pairs the folder of objects with the database, or refuses a folder with files of another database.
 async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);

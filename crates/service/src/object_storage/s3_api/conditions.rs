@@ -39,8 +39,7 @@ pub(super) fn range(headers: &HeaderMap, object: &Object) -> Result<Option<Range
     let Some((first, last)) = headers.get(RANGE).and_then(|value| parse_range(value.to_str().ok()?)) else {
         return Ok(None);
     };
-    // A client that resumes a download needs the rest of the same object. A date is too weak for this check, because
-    // two objects can be stored within one second.
+    // The rest must be of the same object. A date is too weak a check: two objects can be stored within one second.
     if headers.get(IF_RANGE).is_some_and(|value| value.as_bytes() != etag(object).as_bytes()) {
         return Ok(None);
     }

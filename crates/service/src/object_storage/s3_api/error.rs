@@ -76,7 +76,6 @@ impl S3Error {
         Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
     }
 
-    /// Creates a 503: too many requests at the moment (backpressure).
     pub(crate) fn slow_down() -> Self {
         Self::new(Code::SlowDown, "Please reduce your request rate.")
     }
@@ -111,7 +110,6 @@ impl S3Error {
     }
 }
 
-/// Escapes a text for XML, which allows no control characters, and truncates it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars().take(500) {

@@ -1,5 +1,4 @@
-//! S3 protocol on its own listener: form uploads, presigned PUTs, and downloads, with checks of unsupported parameters,
-//! request identifiers, the access log and headers for browsers.
+//! S3 protocol on its own listener: form uploads, presigned PUTs and downloads, with identifiers and the access log.
 
 mod conditions;
 mod error;

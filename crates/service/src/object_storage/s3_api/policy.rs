@@ -11,8 +11,7 @@ pub(crate) fn write(bucket: &str, fields: &[(&str, String)], size: u64, expirati
     conditions.extend(fields.iter().map(|(name, value)| json!(["eq", format!("${name}"), value])));
     conditions.push(json!(["content-length-range", size, size]));
     let conditions = Value::Array(conditions).to_string();
-    // In policies, `$` starts a variable. Operands must begin with a plain `$`; every other `$` is written as an
-    // escape, which is the same text but never a variable.
+    // In policies, `$` starts a variable. Operands must begin with a plain `$`; every other `$` is escaped.
     let conditions = conditions.replace('$', "\\u0024").replace("[\"eq\",\"\\u0024", "[\"eq\",\"$");
     STANDARD.encode(format!("{{\"expiration\":\"{expiration:.3}\",\"conditions\":{conditions}}}"))
 }

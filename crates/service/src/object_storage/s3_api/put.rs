@@ -55,7 +55,6 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
     value.filter(|_| values.next().is_none())
 }
 
-/// Verifies the signature in a query: signs the request again, and compares.
 fn verify(api: &ObjectApi, query: &[(String, String)], sent: SignedPut<'_>) -> Result<(), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the URL has no {name}."));
     let get = |name| parameter(query, name).ok_or_else(|| missing(name));
@@ -77,7 +76,6 @@ fn verify(api: &ObjectApi, query: &[(String, String)], sent: SignedPut<'_>) -> R
     if right.len() == query.len() && right.iter().all(is_same) { Ok(()) } else { Err(mismatch()) }
 }
 
-/// Refuses unsigned headers that would change the meaning of an upload.
 fn only_signed_headers(headers: &HeaderMap) -> Result<(), S3Error> {
     // A target signs the length and the MIME type of the file, and no header of S3.
     const HARMLESS: [&str; 4] =

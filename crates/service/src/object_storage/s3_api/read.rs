@@ -85,8 +85,7 @@ fn send_sample(sample: &'static SamplePicture, method: &Method) -> Result<Respon
     Ok(response.map_err(|cause| Error::new("responding with a sample", cause))?)
 }
 
-/// Redirects a client to the bucket, which evaluates conditions and ranges. This response's URL is permanent; the
-/// presigned URL of the redirect is valid for a short time.
+/// Redirects to the bucket, which evaluates conditions and ranges, by a short-lived URL under this permanent one.
 fn redirect(location: &str) -> Result<Response<Body>, S3Error> {
     let response = Response::builder()
         .status(StatusCode::FOUND)

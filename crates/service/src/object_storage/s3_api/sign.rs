@@ -27,7 +27,6 @@ pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 /// Maximum lifetime of a presigned URL, as in S3.
 const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 
-/// All but letters, digits, `-`, `.`, `_` and `~`.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(crate) struct Presigned {
@@ -83,8 +82,7 @@ impl Signer {
         Self::new(ACCESS_KEY, secret, "us-east-1")
     }
 
-    /// Presigns an upload for this lifetime: by form to the bucket's URL, or by PUT to the object's. `now` is the time
-    /// by which signatures are verified.
+    /// Presigns an upload: by form to the bucket's URL, or by PUT to the object's. Signatures are verified by `now`.
     pub(crate) fn presign(
         &self,
         upload: &Upload<'_>,

@@ -1,6 +1,5 @@
-//! Claims of tasks by lease. Concurrent claims of several processes skip each other's locked rows, so that no claim
-//! waits for another (`SKIP LOCKED`). Tasks after a lease expiry go first; queued tasks follow by fair scheduling, in
-//! which accounts take turns.
+//! Claims of tasks by lease. Concurrent claims skip each other's locked rows, so that none waits (`SKIP LOCKED`). Tasks
+//! after a lease expiry go first; queued tasks follow by fair scheduling, in which accounts take turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,8 +36,7 @@ const LEASE_EXPIRED: &str = "WITH found AS ( \
          tasks.created_at, number) ";
 
 /// Fair scheduling: selects the active accounts with the lowest turns that have queued tasks of the models, and the
-/// number of further tasks that each may run, without counting expired leases. A few index lookups for each selected
-/// account, however many tasks are queued.
+/// number of further tasks of each, without expired leases. A few index lookups per account, however many tasks wait.
 const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) AS wanted (model) \
      CROSS JOIN LATERAL ( \
        SELECT account, turn, least( \
@@ -61,8 +59,7 @@ const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) A
      WHERE NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.model AND state <> 'active') \
      GROUP BY account ORDER BY min(turn) LIMIT $5";
 
-/// Leases the oldest tasks of some accounts, and moves these accounts to the end of the turns, unless another process
-/// is just changing their turns.
+/// Leases the oldest tasks of accounts and moves the accounts to the end of the turns, unless their turns are locked.
 const LEASE_QUEUED: &str = "WITH found AS ( \
        SELECT of_account.sequence, wanted.account, wanted.number \
        FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account, tasks, number) \
@@ -154,7 +151,6 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    /// Leases tasks with expired leases. Preceding tasks that have used up their attempts fail.
     async fn claim_expired(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
         let wanted = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let models = &*slots[0].models;

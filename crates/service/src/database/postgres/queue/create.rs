@@ -1,5 +1,4 @@
-//! Creation of tasks with group commit: creates that arrive while a statement is running share the next one, and so the
-//! cost of its round trip and of its commit.
+//! Group commit of creates: those that arrive while a statement runs share the next one's round trip and commit.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,17 +30,14 @@ const MAX_BATCH: usize = 64;
 /// batches of half the size cost the server a quarter more for each task.
 const MAX_STATEMENTS: usize = 4;
 
-/// Statement that creates a batch of tasks.
-///
-/// One update of an account's purses pays for all of its tasks in the batch, or for none. The update waits for the row
-/// lock and then sees the latest committed purses, even if the snapshot of the statement is older; so its conditions
-/// and its `RETURNING` use no other row of the account.
+/// Creates a batch of tasks. One update of an account's purses pays for all of its tasks in the batch, or for none. The
+/// update waits for the row lock and then sees the latest committed purses, even if the snapshot of the statement is
+/// older; so its conditions and its `RETURNING` use no other row of the account.
 ///
 /// Purses are locked in one order, so that statements do not deadlock. The job that deletes idle turns locks the purses
 /// of their accounts first, so that an existing turn stays until this statement has committed.
 ///
-/// A used idempotency key fails the whole statement, and each create is then retried alone. Creates of one account with
-/// the same key do not race, because the purses are locked.
+/// A used idempotency key fails the whole statement; each create is then retried alone. Locked purses prevent races.
 macro_rules! create {
     ($lock:literal) => {
         concat!(
@@ -129,13 +125,11 @@ pub(in crate::database::postgres) struct Creates(Mutex<State>);
 struct State {
     waiting: Vec<WaitingCreate>,
     statements: usize,
-    /// Pending creates of accounts whose purses another transaction has locked. Each account has a statement that waits
-    /// for the purses, beyond `MAX_STATEMENTS`.
+    /// Pending creates of accounts with locked purses, each awaited by one statement beyond `MAX_STATEMENTS`.
     locked: BTreeMap<AccountId, Vec<WaitingCreate>>,
 }
 
 impl Creates {
-    /// Adds a create to the next batch; returns true if a further statement must start.
     fn enqueue(&self, waiting: WaitingCreate) -> bool {
         let mut state = self.0.lock();
         if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {
@@ -162,7 +156,6 @@ impl Creates {
         }
     }
 
-    /// Returns the next batch; None, which ends the statement's task, if no create is pending.
     fn next_batch(&self) -> Option<Vec<WaitingCreate>> {
         let mut state = self.0.lock();
         if state.waiting.is_empty() {
@@ -173,7 +166,6 @@ impl Creates {
         Some(state.waiting.drain(..batch).collect())
     }
 
-    /// Returns the next batch of a locked account; None, which unlocks the account here, if no create is pending.
     fn next_locked(&self, account: AccountId) -> Option<Vec<WaitingCreate>> {
         let mut state = self.0.lock();
         let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());

@@ -32,8 +32,7 @@ pub(super) enum Judged {
     Elsewhere,
 }
 
-/// Statements of an end: one that skips locked purses, and one that waits for them. Each returns whether the task $1
-/// has ended, and its account if the purses were skipped.
+/// Statements that skip locked purses or wait. Each returns whether task $1 has ended, and the account if skipped.
 pub(super) struct Statements {
     pub(super) free: &'static str,
     waiting: &'static str,
@@ -96,8 +95,7 @@ pub(super) const CANCEL: Statements = statements!(
     release!()
 );
 
-/// Fails a task for its node; or, if the lease expired before the moment $7, without the node, which then loses the
-/// lease as if another node had claimed the task.
+/// Fails a task for its node or, if the lease expired before $7, without the node, which then loses the lease.
 pub(super) const FAIL: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
@@ -114,8 +112,7 @@ pub(super) const FAIL_QUEUED: Statements = statements!(
     release!()
 );
 
-/// Pays the reserved price of the task to the publisher of its model. Outputs are now paid for: they expire by age,
-/// even if the task is deleted.
+/// Pays the reserved price to the model's publisher. Outputs, now paid for, expire by age, even if the task is deleted.
 pub(super) const SUCCEED: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
@@ -146,9 +143,8 @@ impl PostgresDatabase {
         statement!(self, |db| one(db, statements.waiting, params, column))
     }
 
-    /// Fails a task if its lease expired before a moment and is still the latest. A task whose money cannot be moved,
-    /// such as in a damaged ledger, keeps its lease until `until`, so that other tasks can be claimed meanwhile. A task
-    /// with locked purses is retried later.
+    /// Fails a task if its lease expired before a moment and is the latest. A task whose money cannot be moved (damaged
+    /// ledger) keeps its lease until `until`, so that others can be claimed; one with locked purses is retried.
     pub(super) async fn fail_or_postpone(
         &self,
         task: &Expired,

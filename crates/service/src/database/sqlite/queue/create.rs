@@ -13,18 +13,14 @@ use crate::queue::{
     CreateKey, Created, InsufficientBalance, KEY_RETENTION, NewTask, Spending, Status, detail_of,
 };
 
-/// Creates a task, in four steps of one transaction.
-///
-/// First the idempotency key: a known key returns its task, whatever else would refuse the create. A caller that lost
-/// the response sends the same create again, and the first one may have spent the rest of the balance.
-///
-/// Then the limits: the unfinished tasks of the account, and the spending of the API key.
-///
-/// Then the price: free credits first, the balance for the rest. If both together are too small, the create is refused,
-/// or it inserts a task that has already failed and holds nothing.
-///
-/// Then the rows: the task at the next position of the history, its key, the spending of the API key, the turn of the
-/// account, and the movements of the price into the purse `held`.
+/// Creates a task, in four steps of one transaction:
+/// 1. The idempotency key: a known key returns its task, whatever else would refuse the create. A caller that lost the
+///    response sends the same create again, and the first one may have spent the rest of the balance.
+/// 2. The limits: the unfinished tasks of the account, and the spending of the API key.
+/// 3. The price: free credits first, the balance for the rest. If the sum is too small, the create is refused, or
+///    inserts a task that has already failed and holds nothing.
+/// 4. The rows: the task at the next position of the history, its key, the spending of the API key, the turn of the
+///    account, and the movements of the price into the purse `held`.
 pub(super) fn create(
     db: &Connection,
     task: &NewTask,

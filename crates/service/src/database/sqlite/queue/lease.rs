@@ -14,9 +14,8 @@ use crate::queue::{
     detail_of, not_survived,
 };
 
-/// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer tasks
-/// than its limit, without counting expired leases. One index lookup for each model, however many tasks are queued, and
-/// one for each skipped account.
+/// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer than
+/// its limit, without expired leases. One index lookup for each model, and one for each skipped account.
 pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
        AND (SELECT state FROM accounts WHERE id = turns.account) = 'active' \
        AND (SELECT count(*) FROM tasks \
@@ -90,15 +89,11 @@ fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
 }
 
-/// Leases one task to a slot.
-///
-/// Tasks after lease expiry go first, in the order of their expiry. A task that has used up its attempts fails, and the
-/// search continues.
+/// Leases one task to a slot. Expired leases go first; a task out of attempts fails, and the search continues.
 ///
 /// Queued tasks follow by fair scheduling. An account has one turn, a number, and a row of `turns` for each model with
 /// queued tasks. The account with the lowest turn gets the slot for its oldest task, and moves behind all others. A
-/// claim or a cancel that takes the last queued task leaves the row of `turns` behind; the claim that meets the row
-/// deletes it.
+/// claim or a cancel of the last queued task leaves its row of `turns`, which the next claim that meets it deletes.
 fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
