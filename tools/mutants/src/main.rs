@@ -82,7 +82,22 @@ impl Product {
     fn features(self) -> &'static [&'static str] {
         match self {
             Self::Client => &[],
-            Self::Service => &["--features=test-postgres"],
+            Self::Service => &["--features=postgres"],
+        }
+    }
+
+    /// Returns arguments of the unit tests: those that start a PostgreSQL run, too.
+    fn unit_tests(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &[],
+            Self::Service => &[
+                "--include-ignored",
+                "--skip=measure::",
+                "--skip=a_process_opens",
+                "--skip=object_storage::remote_tests::",
+                "--skip=another_database_has_taken_over",
+                "--skip=ten_million",
+            ],
         }
     }
 
@@ -120,7 +135,8 @@ impl Job {
         let (built, listed) = (switched.len(), mutants.len());
         progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
-        let own = program.tests(self.product.package(), self.product.features(), &[])?;
+        let own =
+            program.tests(self.product.package(), self.product.features(), self.product.unit_tests())?;
         let mut tried = try_each(&own, &mutants, &switched)?;
         let missed: Vec<usize> =
             tried.extract_if(.., |(_, outcome)| *outcome == Verdict::Missed).map(|it| it.0).collect();

@@ -116,8 +116,13 @@ impl Program {
         Ok(messages.filter(|message| message.level == "error" && !message.spans.is_empty()).collect())
     }
 
-    /// Builds the tests of a package, and runs those that match `filters` without a mutant.
-    pub(super) fn tests(&self, package: &str, options: &[&str], filters: &[&str]) -> Result<Tests> {
+    /// Builds the tests of a package, and runs those that match the filters in `arguments` without a mutant.
+    pub(super) fn tests(
+        &self,
+        package: &str,
+        options: &[&str],
+        arguments: &'static [&'static str],
+    ) -> Result<Tests> {
         let mut build = self.cargo("test");
         build.args(["--no-run", "--package", package]).args(options);
         let lines = json_lines(&must("cargo", &mut build)?.stdout)?;
@@ -131,7 +136,7 @@ impl Program {
             }
         }
         ensure!(!binaries.is_empty(), "{package} has no tests");
-        Tests::traced(binaries, filters, &self.target.join("reached"))
+        Tests::traced(binaries, arguments, &self.target.join("reached"))
     }
 
     fn cargo(&self, subcommand: &str) -> Command {

@@ -34,6 +34,7 @@ pub(super) struct Binary {
 /// Tests of some programs, and the mutants that each reaches.
 pub(super) struct Tests {
     binaries: Vec<Binary>,
+    arguments: &'static [&'static str],
     tests: Vec<Test>,
 }
 
@@ -62,12 +63,18 @@ impl Verdict {
 }
 
 impl Tests {
-    /// Runs all tests that match `filters` without a mutant, each in a process of its own. They must pass.
-    pub(super) fn traced(binaries: Vec<Binary>, filters: &[&str], scratch: &Path) -> Result<Self> {
+    /// Runs all tests that match the filters in `arguments` without a mutant, each in a process of its own. They must
+    /// pass.
+    pub(super) fn traced(
+        binaries: Vec<Binary>,
+        arguments: &'static [&'static str],
+        scratch: &Path,
+    ) -> Result<Self> {
         let mut names = Vec::new();
         for (index, binary) in binaries.iter().enumerate() {
             let list =
-                must("the tests", binary.command().args(filters).args(["--list", "--format=terse"]))?.stdout;
+                must("the tests", binary.command().args(arguments).args(["--list", "--format=terse"]))?
+                    .stdout;
             let list = String::from_utf8(list).context("a test has no name in UTF-8")?;
             let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
             names.extend(tests.map(|name| (index, name.to_owned())));
@@ -77,7 +84,7 @@ impl Tests {
             let file = scratch.join(index.to_string());
             fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
             let mut command = binaries[*binary].command();
-            command.args(["--exact", name]).env(REACHED, &file);
+            command.args(arguments).args(["--exact", name]).env(REACHED, &file);
             let start = Instant::now();
             ensure!(outcome_of(command, MAX_TIMEOUT)? == Verdict::Missed, "{name} fails without a mutant");
             let time = start.elapsed();
@@ -85,7 +92,7 @@ impl Tests {
             let reached = reached.lines().filter_map(|line| line.parse().ok()).collect();
             Ok(Test { binary: *binary, name: name.clone(), time, reached })
         })?;
-        Ok(Self { binaries, tests })
+        Ok(Self { binaries, arguments, tests })
     }
 
     pub(super) fn run(&self, mutant: usize) -> Result<Verdict> {
@@ -99,7 +106,11 @@ impl Tests {
                     continue;
                 }
                 let mut command = binary.command();
-                command.arg("--exact").args(tests.iter().map(|test| &test.name)).env(ON, mutant.to_string());
+                command
+                    .args(self.arguments)
+                    .arg("--exact")
+                    .args(tests.iter().map(|test| &test.name))
+                    .env(ON, mutant.to_string());
                 let time: Duration = tests.iter().map(|test| test.time).sum();
                 let outcome = outcome_of(command, (time * 2).max(MIN_TIMEOUT))?;
                 if outcome != Verdict::Missed {

@@ -50,15 +50,8 @@ const PARTS: [Part; 7] = [
 ];
 
 /// Arguments of `cargo test` for the tests that measure, which use private items of the service.
-const TESTS_THAT_MEASURE: [&str; 7] = [
-    "test",
-    "--quiet",
-    "--release",
-    "--package=inferstore-service",
-    "--features=test-postgres",
-    "--lib",
-    "--",
-];
+const TESTS_THAT_MEASURE: [&str; 7] =
+    ["test", "--quiet", "--release", "--package=inferstore-service", "--features=postgres", "--lib", "--"];
 
 /// A mock server for documents. The benchmark looks for it under this name.
 const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };

@@ -1,5 +1,6 @@
-//! Database traits, one per module; a method of a module's trait is one transaction. Most are implemented once, for any
-//! `Engine`: a submodule with sessions, a dialect of SQL and a queue of its own, which passes `conformance`.
+//! Database traits, one per module; a method of a trait is one transaction, unless its comment says otherwise. Most are
+//! implemented once, for any `Engine`: a submodule with sessions, a dialect of SQL and a queue of its own, which passes
+//! `conformance`.
 
 mod accounts;
 mod admin;

@@ -279,34 +279,3 @@ async fn export_all(
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn spans_that_find_the_queue_full_are_dropped_and_counted()
-    -> std::result::Result<(), Box<dyn std::error::Error>> {
-        let hanging = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let endpoint = format!("http://{}", hanging.local_addr()?);
-        let dropped = Counter::default();
-        let spans = Spans::start(Some(&endpoint), &dropped)?;
-        for _ in 0..MAX_QUEUE + 3 {
-            spans.attempt_ended(None, ("task", 1), "model", SUCCESS, Duration::ZERO);
-        }
-        assert_eq!(dropped.get(), 3);
-        Ok(())
-    }
-
-    #[test]
-    fn traces_are_below_the_endpoint() -> Result<()> {
-        for (endpoint, expected) in [
-            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
-            ("https://host/otlp", "https://host/otlp/v1/traces"),
-            ("https://host/otlp/", "https://host/otlp/v1/traces"),
-        ] {
-            assert_eq!(traces_url(endpoint)?.as_str(), expected);
-        }
-        Ok(())
-    }
-}

@@ -6,6 +6,4 @@ mod controls;
 mod direct;
 mod http;
 mod nodes;
-#[cfg(feature = "test-otel")]
-mod spans;
 mod storage;

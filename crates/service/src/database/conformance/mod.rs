@@ -49,10 +49,11 @@ pub(crate) trait Engine: Send + Sync + Sized {
     async fn execute(&self, sql: &str);
 }
 
-/// Runs all conformance tests for an engine, given an expression that creates an empty database.
+/// Runs all conformance tests for an engine, given an attribute of each test and an expression that creates an empty
+/// database.
 macro_rules! conformance {
-    ($engine:expr) => {
-        conformance! { $engine;
+    ($attribute:meta, $engine:expr) => {
+        conformance! { $attribute, $engine;
             accounts: a_key_cannot_take_the_identifier_of_another
                 several_starts_at_once_credit_the_first_account_once
                 a_start_adds_a_key_until_one_was_shown
@@ -149,12 +150,14 @@ macro_rules! conformance {
         }
 
         #[test]
+        #[$attribute]
         fn whatever_happens_tasks_stay_in_the_state_table_and_money_adds_up() {
             $crate::database::conformance::state_table::holds(|| $engine);
         }
     };
-    ($engine:expr; $($module:ident: $($test:ident)*;)*) => { $( mod $module { $(
+    ($attribute:meta, $engine:expr; $($module:ident: $($test:ident)*;)*) => { $( mod $module { $(
         #[tokio::test]
+        #[$attribute]
         async fn $test() {
             $crate::database::conformance::$module::$test($engine).await;
         }

@@ -24,7 +24,7 @@ mod tls;
 mod transfer;
 mod values;
 
-#[cfg(all(test, feature = "test-postgres"))]
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -39,6 +39,7 @@ async fn at_once<T>(what: &str, work: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
@@ -98,6 +99,7 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn an_expired_task_with_a_locked_purse_blocks_no_other_claim() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
@@ -126,6 +128,7 @@ async fn an_expired_task_with_a_locked_purse_blocks_no_other_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_transaction_whose_process_is_paused_is_ended_before_anyone_gives_up() {
     let fixture = Fixture::new(Empty::new()).await;
     let held = account(&fixture, "held", 0, 1_000).await;

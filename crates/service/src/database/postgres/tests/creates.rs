@@ -28,6 +28,7 @@ pub(super) fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> 
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn creates_that_share_a_statement_are_decided_one_by_one() {
     let fixture = Fixture::new(Empty::new()).await;
     let poor = account(&fixture, "poor", 2 * PRICE + 1, 8 * PRICE - 1).await;
@@ -77,6 +78,7 @@ async fn creates_that_share_a_statement_are_decided_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn creates_with_one_key_in_several_processes_make_one_task() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture
@@ -113,6 +115,7 @@ async fn creates_with_one_key_in_several_processes_make_one_task() {
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_create_that_the_database_refuses_fails_alone_and_says_why() {
     let fixture = Fixture::new(Empty::new()).await;
     let rich = account(&fixture, "rich", 0, 1 << 40).await;

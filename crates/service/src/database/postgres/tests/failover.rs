@@ -181,17 +181,20 @@ async fn fail_over(lose: &str, bring_back: Option<&str>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn nothing_acknowledged_is_lost_with_a_primary_whose_standby_is_promoted() {
     fail_over("KILL", None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_former_primary_that_hung_during_the_promotion_is_not_used() {
     fail_over("STOP", Some("CONT")).await;
 }
 
 /// Each process probes the servers at its own times, so the processes notice a promotion one after the other.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_write_to_the_new_primary_is_missed_by_no_process() {
     let fixture = Fixture::new(Pair::start()).await;
     let (writer, account) = (&fixture.database, fixture.customer);

@@ -24,6 +24,7 @@ async fn pool(empty: &Empty) -> deadpool_postgres::Pool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn creates_go_on_while_a_migration_waits_for_a_reader() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
@@ -67,6 +68,7 @@ async fn creates_go_on_while_a_migration_waits_for_a_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn an_interrupted_index_build_is_repeated_by_one_process() {
     let fixture = Fixture::new(Empty::new()).await;
     for _ in 0..2 {

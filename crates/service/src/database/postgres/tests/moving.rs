@@ -7,6 +7,7 @@ use crate::transfer::tests::{Caller, TestResult, start};
 use crate::{Config, Service};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_service_moves_from_one_machine_to_many_and_back() -> TestResult {
     let (empty, folder) = (Empty::new(), tempfile::tempdir()?);
     let path = |name: &str| folder.path().join(name);

@@ -82,6 +82,7 @@ async fn work(process: PostgresDatabase, node: String) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn processes_that_create_claim_and_cancel_at_once_bill_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let other = crate::accounts::NewAccount::draw("other", crate::accounts::Scope::Personal, &fixture.random);
@@ -148,6 +149,7 @@ async fn processes_that_create_claim_and_cancel_at_once_bill_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture.database.register("node", None, &[MODEL.to_owned()], NOW).await.unwrap();
@@ -169,6 +171,7 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_slot_claims_for_the_next_account_beside_a_concurrent_claim() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture.database.register("node", None, &[MODEL.to_owned()], NOW).await.unwrap();
@@ -183,6 +186,7 @@ async fn a_slot_claims_for_the_next_account_beside_a_concurrent_claim() {
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_lease_reaches_its_slot_although_the_claim_of_another_slot_fails() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture.database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
@@ -204,6 +208,7 @@ async fn a_lease_reaches_its_slot_although_the_claim_of_another_slot_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
     let empty = Empty::new();
     empty.url().await;
@@ -219,6 +224,7 @@ async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_database_of_the_first_schema_is_brought_up_to_date() {
     let fixture = Fixture::new(Empty::new()).await;
     for column in [
@@ -250,6 +256,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn one_process_of_all_begins_a_job_within_its_interval() {
     let empty = Empty::new();
     let processes = join_all((0..4).map(|_| empty.process())).await;
@@ -265,6 +272,7 @@ async fn one_process_of_all_begins_a_job_within_its_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_job_that_goes_on_is_begun_by_no_other_process_unless_that_is_gone() {
     let empty = Empty::new();
     let (one, other) = (empty.process().await, empty.process().await);
@@ -286,6 +294,7 @@ async fn a_job_that_goes_on_is_begun_by_no_other_process_unless_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
@@ -308,6 +317,7 @@ async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_revoked_key_is_invalid_in_all_processes_without_a_wait() {
     let fixture = Fixture::new(Empty::new()).await;
     let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
@@ -336,6 +346,7 @@ async fn a_revoked_key_is_invalid_in_all_processes_without_a_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn deltas_folded_under_locked_purses_are_counted_exactly_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
@@ -366,6 +377,7 @@ async fn deltas_folded_under_locked_purses_are_counted_exactly_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn changes_missed_without_a_connection_are_known_afterwards() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
@@ -382,6 +394,7 @@ async fn changes_missed_without_a_connection_are_known_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
     let fixture = Fixture::new(Empty::new()).await;
     let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
@@ -427,6 +440,7 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn requests_fail_while_the_database_is_away_and_recover_afterwards() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
@@ -448,6 +462,7 @@ async fn requests_fail_while_the_database_is_away_and_recover_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
@@ -468,6 +483,7 @@ async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn searches_leave_half_of_the_connections_to_others() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;

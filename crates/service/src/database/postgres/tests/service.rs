@@ -18,6 +18,7 @@ async fn config(empty: &Empty, folder: &std::path::Path) -> Config {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
@@ -40,6 +41,7 @@ async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_start_waits_for_a_returning_database_and_refuses_a_wrong_one() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut config = config(&empty, folder.path()).await;
@@ -71,6 +73,7 @@ async fn forward(from: u16, to: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_health_check_reads_no_tasks() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut config = config(&empty, folder.path()).await;
@@ -91,6 +94,7 @@ async fn a_health_check_reads_no_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_second_folder_of_files_over_one_database_is_refused() {
     let (empty, one, other) = (Empty::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, one.path()).await).await.unwrap();
@@ -100,6 +104,7 @@ async fn a_second_folder_of_files_over_one_database_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_process_serves_what_its_roles_are() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut jobs = config(&empty, folder.path()).await;
@@ -117,6 +122,7 @@ async fn a_process_serves_what_its_roles_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_task_deleted_during_its_second_refund_is_not_refunded_again() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
@@ -141,6 +147,7 @@ async fn a_task_deleted_during_its_second_refund_is_not_refunded_again() {
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn earnings_of_a_publisher_during_a_refund_are_not_taken_early() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
@@ -162,6 +169,7 @@ async fn earnings_of_a_publisher_during_a_refund_are_not_taken_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn inputs_with_a_nul_are_read_as_they_were_sent() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut config = config(&empty, folder.path()).await;
@@ -193,6 +201,7 @@ async fn inputs_with_a_nul_are_read_as_they_were_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
 async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
@@ -210,6 +219,7 @@ async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
 }
 
 #[tokio::test]
+#[ignore = "it starts a PostgreSQL"]
 async fn what_goes_by_is_reported_as_unavailable_and_not_as_a_failure() {
     let fixture = Fixture::new(Empty::new()).await;
     // A lock timeout, a statement timeout, a standby.

@@ -30,6 +30,7 @@ async fn a_process_opens_the_database() {
 }
 
 #[test]
+#[ignore = "it starts a PostgreSQL"]
 fn a_server_is_known_by_its_certificate_and_its_name() {
     let server = server();
     let url = server.tls_url("localhost");

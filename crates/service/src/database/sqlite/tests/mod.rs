@@ -52,7 +52,7 @@ impl Engine for Folder {
     }
 }
 
-conformance!(crate::database::sqlite::tests::Folder::new());
+conformance!(cfg(test), crate::database::sqlite::tests::Folder::new());
 
 #[test]
 fn a_failure_of_sqlite_says_what_to_do() {

@@ -1,5 +1,12 @@
 //! Spans of requests and of attempts, as a collector receives them.
 
+#[expect(dead_code, reason = "tests of the service need the rest")]
+#[path = "it/caller.rs"]
+mod caller;
+#[expect(dead_code, reason = "tests of nodes need the rest")]
+#[path = "it/nodes/support.rs"]
+mod support;
+
 use std::collections::BTreeMap;
 
 use inferstore_service::{Config, Service};
@@ -15,11 +22,15 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::nodes::support::{Bench, TestResult};
+use support::{Bench, TestResult};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 const CREATE: &str = "POST /api/v1/api-key/model/{id}/task";
+
+/// Spans that wait for the collector at most, and those of an export.
+const MAX_QUEUE: usize = 2_048;
+const MAX_BATCH: usize = 512;
 
 type Attributes = BTreeMap<String, String>;
 
@@ -212,17 +223,48 @@ async fn spans_arrive_while_the_service_runs() -> TestResult {
 }
 
 #[tokio::test]
-async fn requests_are_served_while_the_collector_is_away_or_hangs() -> TestResult {
-    let hanging = TcpListener::bind(("127.0.0.1", 0)).await?;
+async fn requests_are_served_while_the_collector_is_away() -> TestResult {
     let closed = TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?;
-    for address in [closed, hanging.local_addr()?] {
-        let mut config = Config::ephemeral();
-        config.otlp_endpoint = Some(format!("http://{address}"));
+    let mut config = Config::ephemeral();
+    config.otlp_endpoint = Some(format!("http://{closed}"));
+    let bench = Bench::around(Service::start(config).await?).await?;
+    for _ in 0..10 {
+        assert_eq!(bench.status("/api-key/balance").await?, 200);
+    }
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hanging_collector_delays_no_request_and_dropped_spans_are_counted() -> TestResult {
+    let hanging = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let mut config = Config::ephemeral();
+    config.otlp_endpoint = Some(format!("http://{}", hanging.local_addr()?));
+    config.operations = Some(([127, 0, 0, 1], 0).into());
+    let bench = Bench::around(Service::start(config).await?).await?;
+    for _ in 0..MAX_QUEUE + MAX_BATCH + 10 {
+        assert_eq!(bench.status("/health").await?, 404);
+    }
+    let metrics = format!("{}/metrics", bench.service.operations_url().ok_or("there are no metrics")?);
+    let metrics = bench.http.get(metrics).send().await?.error_for_status()?.text().await?;
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("inferstore_dropped_spans_total "));
+    let dropped: usize = dropped.ok_or("dropped spans are not counted")?.parse()?;
+    assert!((10..10 + MAX_BATCH).contains(&dropped), "{dropped}");
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn traces_are_below_the_endpoint() -> TestResult {
+    for path in ["/otlp", "/otlp/"] {
+        let collector = Collector::start();
+        let mut config = collector.config();
+        config.otlp_endpoint = Some(format!("{}{path}", collector.0.origin()));
         let bench = Bench::around(Service::start(config).await?).await?;
-        for _ in 0..10 {
-            assert_eq!(bench.status("/api-key/balance").await?, 200);
-        }
+        assert_eq!(bench.status("/api-key/balance").await?, 200);
         bench.service.shutdown().await;
+        let lines: Vec<String> = collector.0.requests().iter().map(|request| request.line()).collect();
+        assert_eq!(lines, ["POST /otlp/v1/traces"]);
     }
     Ok(())
 }
