@@ -22,6 +22,7 @@ mod markdown;
 mod output;
 mod profiles;
 mod progress;
+mod prompt;
 mod recorded;
 mod schema;
 mod settings;

@@ -18,6 +18,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Format, Output, OutputOptions};
 use crate::profiles;
+use crate::prompt::prompt_secret;
 use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
 
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
@@ -273,7 +274,7 @@ impl Session {
     pub(crate) fn read_secret(&mut self, question: &str) -> Result<String> {
         let failed = |error| Failure::local_failure("the key cannot be read", error);
         if self.environment.stdin_is_terminal {
-            return Ok(rpassword::prompt_password(question).map_err(failed)?.trim().to_owned());
+            return Ok(prompt_secret(question).map_err(failed)?.trim().to_owned());
         }
         self.read_line().map_err(failed)
     }

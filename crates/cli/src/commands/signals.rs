@@ -36,11 +36,8 @@ impl Signals {
     /// Waits for a signal that is no duplicate of the last one: `timeout` sends SIGTERM to its child and to its group.
     pub(crate) async fn next_deliberate(&mut self) {
         let begun = Instant::now();
-        loop {
+        while begun.elapsed() <= DUPLICATE_INTERVAL {
             self.next().await;
-            if begun.elapsed() > DUPLICATE_INTERVAL {
-                return;
-            }
         }
     }
 

@@ -19,13 +19,19 @@ struct Terminal {
 
 impl Terminal {
     fn new(words: &str, folder: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::of_shell(&format!("exec \"$INFERSTORE\" {words}"), folder, variables)
+    }
+
+    /// Runs this line of a shell, in which `$INFERSTORE` is the command.
+    fn of_shell(line: &str, folder: &Path, variables: &[(&str, &str)]) -> Self {
         let mut script = Command::new("script");
         for variable in ["BASE_URL", "API_KEY", "PROFILE", "FIRST_KEY", "LOG"] {
             script.env_remove(format!("INFERSTORE_{variable}"));
         }
-        let command = format!("stty cols 100 rows 40; exec '{}' {words}", env!("CARGO_BIN_EXE_inferstore"));
         let process = script
-            .args(["-qefc", &command, "/dev/null"])
+            .args(["-qefc", &format!("stty cols 100 rows 40; {line}"), "/dev/null"])
+            .env("SHELL", "/bin/sh")
+            .env("INFERSTORE", env!("CARGO_BIN_EXE_inferstore"))
             .env("INFERSTORE_CONFIG", "profiles.json")
             .env("TERM", "xterm-256color")
             .envs(variables.iter().copied())
@@ -57,10 +63,14 @@ impl Terminal {
         }
     }
 
-    /// Ends the command with Ctrl-C.
-    fn interrupt(mut self) -> ExitStatus {
+    fn press_ctrl_c(&mut self) {
         let input = self.process.stdin.as_mut().expect("it is piped");
         input.write_all(b"\x03").expect("it can be typed");
+    }
+
+    /// Ends the command with Ctrl-C.
+    fn interrupt(mut self) -> ExitStatus {
+        self.press_ctrl_c();
         let output = self.process.stdout.as_mut().expect("it is piped");
         output.read_to_end(&mut self.shown).expect("it can be read");
         self.process.wait().expect("it ends")
@@ -106,6 +116,18 @@ fn a_list_that_is_watched_ends_with_its_reader() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(watch.wait().expect("it has ended").success());
+}
+
+#[test]
+fn a_prompt_for_a_key_that_is_interrupted_leaves_the_terminal_as_it_was() {
+    let cli = Cli::new();
+    let line =
+        "\"$INFERSTORE\" login http://127.0.0.1:9/api/v1 --no-check; echo \"status $?\"; stty -a; echo done";
+    let mut terminal = Terminal::of_shell(line, cli.folder.path(), &[]);
+    terminal.until("it is not shown");
+    terminal.press_ctrl_c();
+    let shown = terminal.until("done");
+    assert!(shown.contains("status 130") && shown.contains(" echo "), "{shown}");
 }
 
 #[test]
