@@ -1,11 +1,13 @@
 //! `cargo xtask package`: what cargo does not check of the published crates. Their packages hold a README whose links
-//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than its crate; the
-//! default features change nothing for other crates of a program; and the lower bounds of dependencies build.
+//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than the crate
+//! declares; the default features change nothing for other crates of a program; and the packages, unpacked, build with the
+//! lower bounds of their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -108,7 +110,8 @@ fn check_default_features(metadata: &Value, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds a program over the published crates that has exactly the lower bounds of their direct dependencies.
+/// Builds a program over the packages of the published crates that has exactly the lower bounds of their direct
+/// dependencies.
 fn check_minima(root: &Path, metadata: &Value) -> Result<String> {
     let mut minima = BTreeMap::new();
     for (name, _) in PUBLISHED {
@@ -127,15 +130,53 @@ fn check_minima(root: &Path, metadata: &Value) -> Result<String> {
     let pins = minima.iter().map(|(name, minimum)| {
         format!("{name} = {{ version = \"={minimum}\", default-features = false }}\n")
     });
-    let program = write_program(root, MINIMA, &pins.collect::<String>())?;
+    let packages = unpack(root, metadata)?;
+    // Packages find each other by these replacements.
+    let replacements =
+        packages.iter().map(|(name, package)| format!("{name} = {{ path = {:?} }}\n", package.display()));
+    let dependencies =
+        format!("{}\n[patch.crates-io]\n{}", pins.collect::<String>(), replacements.collect::<String>());
+    let program = write_program(root, MINIMA, &packages, &dependencies)?;
     // The rest is of the versions that the workspace is tested with.
     fs::copy(root.join("Cargo.lock"), program.join("Cargo.lock")).context("cannot copy Cargo.lock")?;
     must("cargo", cargo().args(["check", "--quiet", "--target-dir", "target"]).current_dir(&program))?;
-    Ok(format!("the crates build with the lower bounds of {} dependencies\n", minima.len()))
+    Ok(format!("the packages build with the lower bounds of {} dependencies\n", minima.len()))
+}
+
+/// Makes the packages of the published crates, and unpacks them; returns their folders.
+fn unpack(root: &Path, metadata: &Value) -> Result<Vec<(&'static str, PathBuf)>> {
+    let root = absolute(&root.join("."))?;
+    let names = PUBLISHED.iter().flat_map(|(name, _)| ["--package", name]);
+    let mut package = cargo();
+    package.args([
+        "package",
+        "--quiet",
+        "--no-verify",
+        "--locked",
+        "--allow-dirty",
+        "--target-dir",
+        "target",
+    ]);
+    must("cargo", package.args(names).current_dir(&root))?;
+    let folder = root.join("target/package");
+    let unpacked = PUBLISHED.iter().map(|(name, _)| {
+        let version = own_package(metadata, name)?["version"].as_str().unwrap_or_default();
+        let package = folder.join(format!("{name}-{version}"));
+        if package.exists() {
+            fs::remove_dir_all(&package).with_context(|| format!("cannot remove {}", package.display()))?;
+        }
+        // All files of a package have one time; cargo tells changed ones by their time.
+        let archive = package.with_added_extension("crate");
+        let mut tar = Command::new("tar");
+        must("tar", tar.args(["-xzmf"]).arg(&archive).current_dir(&folder))?;
+        Ok((*name, package))
+    });
+    unpacked.collect()
 }
 
 fn newest(root: &Path) -> Result<Value> {
-    let program = write_program(root, NEWEST, "")?;
+    let crates = PUBLISHED.map(|(name, folder)| (name, Path::new("../..").join(folder)));
+    let program = write_program(root, NEWEST, &crates, "")?;
     let lock = program.join("Cargo.lock");
     if lock.exists() {
         fs::remove_file(lock).context("cannot remove an old lock file")?;
@@ -146,17 +187,24 @@ fn newest(root: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("cannot read the metadata of cargo")
 }
 
-fn write_program(root: &Path, folder: &str, dependencies: &str) -> Result<PathBuf> {
+/// Writes a program over these crates, each with the folder that holds it.
+fn write_program(
+    root: &Path,
+    folder: &str,
+    crates: &[(&str, PathBuf)],
+    dependencies: &str,
+) -> Result<PathBuf> {
     let program = absolute(&root.join(folder))?;
     fs::create_dir_all(program.join("src")).context("cannot make a folder for a program")?;
-    // The library of the operating system, and ring beside it, build in seconds.
+    let crates = crates.iter().map(|(name, folder)| {
+        // The library of the operating system, and ring beside it, build in seconds.
+        let features = if *name == "inferstore" { "\"native-tls\", \"rustls-ring\"" } else { "" };
+        let path = folder.display();
+        format!("{name} = {{ path = {path:?}, default-features = false, features = [{features}] }}\n")
+    });
     let manifest = format!(
-        "[package]\nname = \"a-user\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{dependencies}\
-         inferstore-api = {{ path = \"../../crates/api\", default-features = false }}\n\
-         inferstore = {{ path = \"../../crates/client\", default-features = false, features = [\"native-tls\", \"rustls-ring\"] }}\n\
-         inferstore-batch = {{ path = \"../../crates/batch\", default-features = false }}\n\
-         inferstore-profiles = {{ path = \"../../crates/profiles\", default-features = false }}\n\
-         inferstore-testing = {{ path = \"../../crates/testing\" }}\n"
+        "[package]\nname = \"a-user\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{}{dependencies}",
+        crates.collect::<String>()
     );
     fs::write(program.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
     fs::write(program.join("src/main.rs"), "fn main() {}\n").context("cannot write a program")?;

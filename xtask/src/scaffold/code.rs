@@ -117,8 +117,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         };
         let summary = operation["summary"].as_str().unwrap_or_default();
         let text = format!(
-            "\n\n    /// {summary}.\n    ///\n    /// # Errors\n    ///\n    /// Errors of every call: see \
-             [`Error`](crate::Error).\n    pub fn {name}(&self{parameters}) -> BoxFuture<'static, Result<{}>> {{\n    \
+            "\n\n    /// {summary}.\n    pub fn {name}(&self{parameters}) -> BoxFuture<'static, Result<{}>> {{\n    \
              let handle = self.clone();\n    async move {{\n    {}\n    let call = \
              handle.core.call(inferstore_api::operations::{constant});\n    call.send(|api| \
              api.{name}({})).await{discard}\n    }}\n    .boxed()\n    }}",

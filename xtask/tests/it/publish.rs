@@ -91,9 +91,9 @@ fn a_publication_is_reproducible_byte_for_byte() {
     let one = repository("publish_one", &real_document());
     publish(&one, &[]).succeeded();
     let first = files(&one.path("target/publish"));
-    publish(&one, &[]).succeeded();
-    assert!(files(&one.path("target/publish")) == first, "a rerun changes nothing");
     let other = repository("publish_other_place", &real_document());
+    other.write("target/publish/index.html", "the last publication");
+    other.write("target/publish/gone.html", "no page of this version");
     publish(&other, &[]).succeeded();
     let elsewhere = files(&other.path("target/publish"));
     let differing: Vec<_> =
