@@ -305,7 +305,7 @@ def test_an_error_can_be_copied_and_pickled() -> None:
     for error in (
         call,
         inferstore.InvalidInputs("m", {"a": "b"}),
-        inferstore.OutcomeUnknown(call, ["t"], "complete"),
+        inferstore.OutcomeUnknown(call, ["t"], "complete", "k"),
         inferstore.CostLimitExceeded(None, Decimal(1)),
         inferstore.ModelOffline("m"),
         inferstore.TaskFailed("t", "out of memory", None, "limit"),
@@ -332,5 +332,5 @@ def test_nothing_listens_there() -> None:
             client.balance()
         assert failed.value.is_retryable and failed.value.attempts == 5 and not failed.value.in_doubt
     with Client("http://127.0.0.1:9/api/v1", "k", http=httpx.Client()) as client:
-        with pytest.raises(inferstore.DeadlineReached, match="no task was created"):
+        with pytest.raises(inferstore.DeadlineReached, match="this call created no task"):
             client.run(ModelId("m"), {}, deadline=0)

@@ -1,7 +1,7 @@
 """Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
 Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
-was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
+was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the inputs and the time
 must match, and the task must not belong to another create of this client. Exactly one match is adopted.
 """
 
@@ -12,7 +12,8 @@ import json
 import random
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -23,7 +24,7 @@ from typing import Any, cast
 from . import _errors as errors
 from ._files import Source, store
 from ._inputs import check, is_file, numeric, segment
-from ._transport import INITIAL_BACKOFF, Api, Core, OpenCreate, encode, plain
+from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -31,13 +32,13 @@ PAGE = 100
 MAX_PAGES, MAX_SEARCHES, MAX_INPUT_READS = 12, 3, 300
 MIN_DOUBT = 60.0
 ADOPT_TOLERANCE = timedelta(seconds=5)
-LAST_READ = 0.5
 EARLY_READS = (0.1, 0.25, 0.5, 1.0)
+NO_TASK = "this call created no task"
 
 Record = dict[str, Any]
 
 
-async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool) -> tuple[str, bool]:
+async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> tuple[str, bool]:
     """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
     core, this = api._core, OpenCreate(model, fingerprint(inputs))
     with core.lock:
@@ -51,10 +52,7 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
     try:
         path = f"/api-key/model/{segment('model', model)}/task"
         data = await api._operation("createTask", "POST", path, json_body=inputs, repeatable=False, key=key)
-        task = as_object(data).get("data")
-        if not isinstance(task, str) or not task.strip():
-            problem, hint = "createTask: the response names no task", "look for the task in the history"
-            raise errors.DecodeError(problem, hint, operation="createTask", status=200, in_doubt=True)
+        task = str(data["data"])
         core.claim(task)
         this.until = 0.0
         return task, False
@@ -63,8 +61,8 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
             this.until = 0.0
             raise
         if core.knows_keys:
-            raise errors.OutcomeUnknown(lost, [], "not read") from lost
-        task = await find(api, this, created_at, has_uploads, lost)
+            raise errors.OutcomeUnknown(lost, [], "not read", key) from lost
+        task = await find(api, this, created_at, key, lost)
         this.until = 0.0
         return task, True
     finally:
@@ -72,12 +70,10 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
         this.until = min(this.until, monotonic() + MIN_DOUBT)
 
 
-async def find(
-    api: Api, this: OpenCreate, created_at: Callable[[], datetime], has_uploads: bool, lost: errors.CallError
-) -> str:
+async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], key: str, lost: errors.CallError) -> str:
     """Finds the task of a lost create in the history."""
     matches: list[str] = []
-    history = "unreadable"
+    history, has_uploads = "unreadable", bool(api._uploads)
     reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
     for number in range(1, MAX_SEARCHES + 1):
         if number == MAX_SEARCHES and has_uploads:
@@ -94,7 +90,7 @@ async def find(
         if number == MAX_SEARCHES or is_hopeless or pause >= api._left:
             break
         await api._core.io.sleep(pause)
-    raise errors.OutcomeUnknown(lost, matches, history) from lost
+    raise errors.OutcomeUnknown(lost, matches, history, key) from lost
 
 
 async def search(
@@ -194,7 +190,7 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
     while True:
         if delay >= reader._left:
             # One more read before the end, unless this was it.
-            delay = reader._left - LAST_READ if reader._left > LAST_READ else reader._left
+            delay = reader._left - LAST_ATTEMPT if reader._left > LAST_ATTEMPT else reader._left
         await core.io.sleep(delay)
         if not reader._left:
             break
@@ -243,8 +239,8 @@ async def start(
     max_cost: Amount | None = None,
     require_serving: bool = False,
     folder: str = "samples",
-) -> tuple[str, bool, list[str]]:
-    """Creates the task at most once. Returns its identifier, whether it was found in the history, and the uploads."""
+) -> tuple[str, bool]:
+    """Creates the task at most once. Returns its identifier, and whether it was found in the history."""
     key, core = secrets.token_hex(16) if key is None else key, api._core
     if not isinstance(key, str) or not re.fullmatch("[!-~]{1,255}", key):
         raise errors.InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces")
@@ -271,8 +267,9 @@ async def start(
             unique = hashlib.blake2b(key.encode() + source.digest, digest_size=16).hexdigest()
             source.name = f"{unique}-{source.name}"
             uploads[content] = (await store(api, source, folder)).download_url
+            api._uploads.append(uploads[content])
         values[name] = uploads[content]
-    return *await create(api, model, values, key, bool(uploads)), list(uploads.values())
+    return await create(api, model, values, key)
 
 
 async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,16 +286,32 @@ async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, 
     return check(model, declared, inputs)
 
 
+@contextmanager
+def reported(api: Api, key: str | None) -> Iterator[None]:
+    """Adds to an error the uploads of the call, and what the caller's key means for the next one."""
+    try:
+        yield
+    except errors.InferstoreError as error:
+        error.uploads = api._uploads
+        if key and isinstance(error, errors.OutcomeUnknown):
+            error.is_retryable = error.history == "not read"
+        elif key and not error.task:
+            error.hint += "; a task of an earlier call with this key may exist"
+            error.__notes__ = [f"hint: {error.hint}"]
+        raise
+
+
 async def create_once(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> str:
     api = Api(api._core, options.pop("deadline", None))
-    with api._bounded("no task was created"):
+    with reported(api, options.get("key")), api._bounded(NO_TASK):
         return (await start(api, model, inputs, **options))[0]
 
 
 async def run(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> Outcome[Any]:
     api, cancel = Api(api._core, options.pop("deadline", None)), options.pop("cancel_at_deadline", False)
-    with api._bounded("no task was created"):
-        task, is_adopted, uploads = await start(api, model, inputs, **options)
-    # An adopted task without an upload of this run may be that of another program.
-    outcome = await wait_for(api, task, cancel and (bool(uploads) or not is_adopted), is_new=True)
-    return replace(outcome, stored_inputs=uploads, is_adopted=is_adopted)
+    with reported(api, options.get("key")):
+        with api._bounded(NO_TASK):
+            task, is_adopted = await start(api, model, inputs, **options)
+        # An adopted task without an upload of this run may be that of another program.
+        outcome = await wait_for(api, task, cancel and (bool(api._uploads) or not is_adopted), is_new=True)
+    return replace(outcome, stored_inputs=api._uploads, is_adopted=is_adopted)

@@ -34,6 +34,8 @@ RETENTION = "idempotency-key-retention"
 MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
+LAST_ATTEMPT = 0.5
+"""Seconds before a deadline at which a lost create is sent, and a task is read, once more."""
 RETRY_BUDGET = 100.0
 PASSING = (None, 408, 429, 502, 503, 504)
 """Statuses of failures that may pass, such as that of no response."""
@@ -221,6 +223,7 @@ class Api(AsyncOperations):
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
             raise errors.InvalidArgument(f"deadline: {deadline!r} is no number of seconds; expected 0 or more")
         self._core, self._end = core, float("inf") if seconds is None else monotonic() + seconds
+        self._uploads: list[str] = []
 
     @property
     def _left(self) -> float:
@@ -244,7 +247,12 @@ class Api(AsyncOperations):
             nonlocal in_doubt
             request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
             try:
-                return await self._attempt(name, request)
+                data = await self._attempt(name, request)
+                task = as_object(data).get("data")
+                if key is not None and not (isinstance(task, str) and task.strip()):
+                    problem = f"{name}: the response names no task"
+                    raise errors.DecodeError(problem, CHECK_BASE_URL, operation=name, status=200, in_doubt=True)
+                return data
             except errors.CallError as error:
                 # With a key, whatever leaves a doubt is sent again.
                 is_keyed = key is not None and core.knows_keys
@@ -258,10 +266,14 @@ class Api(AsyncOperations):
                     error.args = (f"{error} (after {number} attempts)",)
                 raise
 
-        return await self._retried(attempt)
+        return await self._retried(attempt, key is not None)
 
-    async def _retried(self, work: Callable[[int], Awaitable[T]]) -> T:
-        """Repeats work after its retryable failures, with backoff."""
+    async def _retried(self, work: Callable[[int], Awaitable[T]], is_keyed: bool = False) -> T:
+        """Repeats work after its retryable failures, with backoff.
+
+        A create with a key that may have made a task is repeated until its deadline, whatever other calls have spent:
+        nothing else tells which task it is.
+        """
         attempt = 0
         while True:
             attempt += 1
@@ -270,8 +282,12 @@ class Api(AsyncOperations):
             except (errors.CallError, errors.FileError) as error:
                 wished = error.retry_after or 0.0
                 delay = max(random.random() * min(INITIAL_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF), wished)
-                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or delay >= self._left
-                if not error.is_retryable or is_last or not self._core.may_retry():
+                is_lost = is_keyed and isinstance(error, errors.CallError) and error.in_doubt
+                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER
+                if is_lost and self._end < float("inf"):
+                    delay, is_last = max(min(delay, self._left - LAST_ATTEMPT), wished), False
+                is_last = is_last or not 0 <= delay < self._left
+                if not error.is_retryable or is_last or not (is_lost or self._core.may_retry()):
                     raise
             await self._core.io.sleep(delay)
 
