@@ -185,7 +185,7 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
     cause: errors.CallError | None = None
     # Before the deadline there is time for a cancel and its response.
     reserve = min(api._left / 5, 2.0) if cancel else 0.0
-    reader = Api(core, max(api._left - reserve, 0.0))
+    reader = Api(core, max(api._left - reserve, 0.0), is_wait=True)
     delay = poll_delay(0.0, jitter) if is_new else 0.0
     while True:
         if delay >= reader._left:
