@@ -312,6 +312,7 @@ def test_no_proxy_of_the_environment_is_used_to_this_machine(
         async with AsyncClient(base_url, "k") as client:
             await client.balance()
 
+    monkeypatch.setattr(_transport, "MAX_ATTEMPTS", 1)
     with scripted(respond) as proxy:
         monkeypatch.setenv(variable, proxy)
         with service.client() as client:
@@ -419,6 +420,29 @@ def test_a_response_that_cannot_be_decompressed_is_no_response(monkeypatch: pyte
             assert failed.value.in_doubt
             with pytest.raises(inferstore.FileError, match="gave no response"):
                 client.download_bytes(f"{url}/a.png")
+
+
+class OutageUntilCancel(httpx.HTTPTransport):
+    """A gateway that rejects every read until a cancel was sent."""
+
+    is_over = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.is_over |= request.method == "DELETE"
+        is_rejected = request.url.path.endswith("/detail") and not self.is_over
+        return httpx.Response(503) if is_rejected else super().handle_request(request)
+
+
+def test_a_refused_cancel_is_followed_by_a_read(client: Client, service: Service) -> None:
+    service.model(then="succeed", output=OUTPUT)
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    client.wait(task)
+    with service.client(http=httpx.Client(transport=OutageUntilCancel())) as other:
+        assert other.wait(task, deadline=3, cancel_at_deadline=True).output == OUTPUT
+    assert len(service.requests("cancelTask")) == 1
+    service.fault("status", operation="getTask", status=503)
+    with pytest.raises(inferstore.DeadlineReached, match="the state of the task is unknown"):
+        client.wait(task, deadline=1, cancel_at_deadline=True)
 
 
 def test_nothing_listens_there() -> None:

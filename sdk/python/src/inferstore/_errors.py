@@ -56,6 +56,7 @@ class Redactor:
 
     def foreign(self, text: str, limit: int = MAX_MESSAGE) -> str:
         """Returns foreign text with secrets masked, on one line, without control characters, bounded."""
+        text = text.encode(errors="replace").decode()
         text = " ".join(_HARMFUL.sub("", re.sub(r"\s+", " ", text[: 64 * 1024])).split())
         for secret in self._secrets:
             text = text.replace(secret, MASK)

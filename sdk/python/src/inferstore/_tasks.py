@@ -13,7 +13,7 @@ import random
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -23,7 +23,7 @@ from typing import Any, cast
 
 from . import _errors as errors
 from ._files import Source, store
-from ._inputs import check, is_file, numeric, segment
+from ._inputs import check, is_file, number, numeric, segment
 from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain
 from ._types import Amount, Outcome, Seconds, as_object
 
@@ -75,8 +75,8 @@ async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], k
     matches: list[str] = []
     history, has_uploads = "unreadable", bool(api._uploads)
     reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
-    for number in range(1, MAX_SEARCHES + 1):
-        if number == MAX_SEARCHES and has_uploads:
+    for attempt in range(1, MAX_SEARCHES + 1):
+        if attempt == MAX_SEARCHES and has_uploads:
             # Only an upload proves whose task it is when a clock of the service is wrong.
             reach = timedelta(days=1)
         try:
@@ -86,8 +86,8 @@ async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], k
         is_proof = len(matches) == 1 and (has_uploads or history == "complete")
         if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
             return matches[0]
-        is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * number
-        if number == MAX_SEARCHES or is_hopeless or pause >= api._left:
+        is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * attempt
+        if attempt == MAX_SEARCHES or is_hopeless or pause >= api._left:
             break
         await api._core.io.sleep(pause)
     raise errors.OutcomeUnknown(lost, matches, history, key) from lost
@@ -152,8 +152,9 @@ def fingerprint(value: Any) -> str:
         return "{" + ",".join(sorted(members)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(fingerprint, value)) + "]"
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        return str(Decimal(repr(value) if isinstance(value, float) else value).normalize())
+    exact = number(value)
+    if exact is not None:
+        return str(Decimal(str(exact)).normalize())
     return json.dumps(value)
 
 
@@ -183,6 +184,15 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
     core, jitter, started = api._core, 1 + 0.2 * random.random(), monotonic()
     status: str | None = None
     cause: errors.CallError | None = None
+
+    async def read(caller: Api) -> Outcome[Any] | None:
+        """Reads the status. Returns the outcome of a success; raises a failure."""
+        nonlocal status
+        status = None
+        detail = as_object(await caller.task(task))
+        status = detail["status"] if isinstance(detail.get("status"), str) else None
+        return ended(core, task, status, detail) if status in ("success", "failed", "canceled") else None
+
     # Before the deadline there is time for a cancel and its response.
     reserve = min(api._left / 5, 2.0) if cancel else 0.0
     reader = Api(core, max(api._left - reserve, 0.0), is_wait=True)
@@ -196,25 +206,29 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
             break
         cause, wished = None, 0.0
         try:
-            detail = as_object(await reader.task(task))
+            if outcome := await read(reader):
+                return outcome
         except errors.CallError as error:
             if error.is_permanent or (isinstance(error, errors.DecodeError) and error.is_too_large):
                 error.task = task
                 raise
             cause, wished = error, min(error.retry_after or 0.0, 600.0)
-        else:
-            status = detail["status"] if isinstance(detail.get("status"), str) else status
-            if status in ("success", "failed", "canceled"):
-                return ended(core, task, status, detail)
         delay = max(poll_delay(monotonic() - started, jitter), wished)
-    disposition = "the task has not ended" if status else "the state of the task is unknown"
+    disposition = None
     if cancel and status in (None, "in_queue"):
-        disposition = "the task was canceled while it was queued"
         try:
             await api.cancel(task)
+            disposition = "the task was canceled while it was queued"
         except errors.CallError as error:
-            disposition = "whether the task was canceled is unknown" if error.in_doubt else "the task has not ended"
             cause = error
+            if error.in_doubt:
+                disposition = "whether the task was canceled is unknown"
+            else:
+                # The task is computing, or it has ended.
+                with suppress(errors.CallError):
+                    if outcome := await read(api):
+                        return outcome
+    disposition = disposition or ("the task has not ended" if status else "the state of the task is unknown")
     raise errors.DeadlineReached(disposition, task) from cause
 
 
@@ -244,7 +258,7 @@ async def start(
     key, core = secrets.token_hex(16) if key is None else key, api._core
     if not isinstance(key, str) or not re.fullmatch("[!-~]{1,255}", key):
         raise errors.InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces")
-    limit = None if isinstance(max_cost, float) else numeric(max_cost)
+    limit = None if isinstance(number(max_cost), float) else numeric(max_cost)
     if max_cost is not None and (limit is None or limit < 0):
         expected = 'expected a Decimal or a text such as "0.10"'
         raise errors.InvalidArgument(f"max_cost: {errors.shown(str(max_cost))} is no amount; {expected}")

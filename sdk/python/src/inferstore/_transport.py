@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from numbers import Real
 from time import monotonic
 from typing import Any, Generic, TypeAlias, TypeVar, Unpack
 
@@ -28,7 +29,7 @@ import httpx
 
 from . import _errors as errors
 from ._generated import DECIMALS, AsyncOperations, CallOptions
-from ._inputs import is_web_url
+from ._inputs import is_web_url, number
 from ._types import Seconds, as_object
 
 T = TypeVar("T")
@@ -261,9 +262,9 @@ class Api(AsyncOperations):
 
     def __init__(self, core: Core, deadline: Seconds = None, is_wait: bool = False) -> None:
         seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
-        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
+        if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
             raise errors.InvalidArgument(f"deadline: {deadline!r} is no number of seconds; expected 0 or more")
-        self._core, self._end = core, float("inf") if seconds is None else monotonic() + seconds
+        self._core, self._end = core, float("inf") if seconds is None else monotonic() + float(seconds)
         self._is_wait = is_wait
         self._uploads: list[str] = []
 
@@ -446,8 +447,11 @@ def encode(value: object) -> bytes:
     """Writes JSON. A decimal that no double holds becomes text."""
 
     def other(value: object) -> object:
-        if isinstance(value, Decimal) and value.is_finite():
-            return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
+        exact = number(value)
+        if isinstance(exact, Decimal) and exact.is_finite():
+            return float(exact) if Decimal(repr(float(exact))) == exact else format(exact, "f")
+        if isinstance(exact, (int, float)):
+            return exact
         raise TypeError(f"a value of type {type(value).__name__} has no form there")
 
     try:
