@@ -97,14 +97,14 @@ async def search(
     api: Api, this: OpenCreate, created_at: Callable[[], datetime], reach: timedelta
 ) -> tuple[list[str], str]:
     """Searches the history from its end backwards. Returns the matching tasks, and how much was read."""
-    core, pages = api._core, 0
-
-    async def page(offset: int) -> tuple[list[Record], int]:
-        nonlocal pages
-        pages += 1
-        data = as_object(await api.tasks(limit=PAGE, offset=offset))
-        records = [record for record in data.get("records") or [] if isinstance(as_object(record).get("task_id"), str)]
-        return records, data["total"] if isinstance(data.get("total"), int) else 0
+    core, pages = api._core, 1
+    data = as_object(await api.tasks(limit=1))
+    total = data["total"] if isinstance(data.get("total"), int) else 0
+    earliest = created_at() - reach
+    records: list[Record] = []
+    is_whole = True
+    # The last page reaches beyond the total, which may be older than the records.
+    end = max(total + PAGE // 2, PAGE)
 
     def is_before(record: Record) -> bool:
         created = timestamp(record.get("created_at"))
@@ -112,20 +112,18 @@ async def search(
         return created is not None and created < earliest
 
     def reaches_back() -> bool:
-        return not start or (bool(records) and is_before(records[0]))
+        return not end or (bool(records) and is_before(records[0]))
 
-    records, total = await page(0)
-    earliest = created_at() - reach
-    # The last page reaches beyond the total, which may be older than the records.
-    start = 0 if total < PAGE else total - PAGE // 2
-    if start:
-        records, _ = await page(start)
-    is_whole = len(records) < PAGE and start + len(records) >= total
     while not reaches_back() and pages < MAX_PAGES:
-        begin = max(start - PAGE, 0)
-        before = (await page(begin))[0][: start - begin]
-        is_whole = is_whole and len(before) == start - begin
-        records, start = before + records, begin
+        limit, pages = min(end, PAGE), pages + 1
+        found = as_object(await api.tasks(limit=limit, offset=end - limit)).get("records") or []
+        page = [record for record in found if isinstance(as_object(record).get("task_id"), str)]
+        # Nothing is missing when a page is full, and the last one has room for more.
+        is_last = end > total
+        is_whole = is_whole and (
+            len(page) < limit and end - limit + len(page) >= total if is_last else len(page) == limit
+        )
+        records, end = page + records, end - limit
     recent = {
         record["task_id"]: None
         for record in records

@@ -22,7 +22,7 @@ from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from numbers import Real
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, Unpack
 
 import anyio
 import httpx
@@ -100,6 +100,7 @@ class Receiver:
 class Connections(Generic[Http]):
     """The HTTP client of each process: two processes on one connection would read responses of each other."""
 
+    kind: ClassVar[Callable[..., Any]]
     given: Http | None
     direct: Mapping[str, None] = field(default_factory=dict)
     """Hosts of this machine: no proxy of the environment sees the key on its way there."""
@@ -108,15 +109,11 @@ class Connections(Generic[Http]):
     @property
     def http(self) -> Http:
         process = os.getpid()
-        return self.given or self.made.get(process) or self.made.setdefault(process, self.make())
-
-    def make(self) -> Http:
-        raise NotImplementedError
+        return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
 
 
 class BlockingIo(Connections[httpx.Client]):
-    def make(self) -> httpx.Client:
-        return httpx.Client(mounts=self.direct)
+    kind = httpx.Client
 
     async def send(self, request: httpx.Request, receiver: Receiver) -> httpx.Response:
         with closing(self.http.send(request, stream=True, follow_redirects=False)) as response:
@@ -132,8 +129,7 @@ class BlockingIo(Connections[httpx.Client]):
 
 
 class AsyncIo(Connections[httpx.AsyncClient]):
-    def make(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(mounts=self.direct)
+    kind = httpx.AsyncClient
 
     async def send(self, request: httpx.Request, receiver: Receiver) -> httpx.Response:
         end: httpx.Response | Exception = httpx.ReadTimeout(LATE)
