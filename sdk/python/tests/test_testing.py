@@ -78,7 +78,7 @@ def test_a_service_leaves_nothing_behind() -> None:
     service.stop()
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing tells the end of another process")
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no pidfd reports the end of another process")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_service_ends_with_the_process_that_started_it(number: int) -> None:
     program = """

@@ -311,7 +311,7 @@ class Api(AsyncOperations):
         """Repeats work after its retryable failures, with backoff.
 
         A create with a key that may have made a task is repeated until its deadline, whatever other calls have spent:
-        nothing else tells which task it is.
+        only its key returns the task.
         """
         attempt = 0
         while True:
