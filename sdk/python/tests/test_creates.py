@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from cable import PLACES, Cable
-from conftest import INPUTS, MODEL, AsyncWithoutKeys, Service, WithoutKeys
+from conftest import INPUTS, MODEL, PIXEL, AsyncWithoutKeys, Service, WithoutKeys
 
 import inferstore
 from inferstore import AsyncClient, ModelId, _transport
@@ -152,3 +152,86 @@ def test_a_run_whose_create_is_lost_costs_one_run(service: Service) -> None:
         service.fault("lose_response", operation="createTask", times=1)
         outcome = client.run(ModelId(MODEL), {**INPUTS, "input_image": picture(1)}, deadline=60)
         assert outcome.is_adopted and service.tasks()[picture(1)] == [outcome.task]
+
+
+LOST = {"effect": "lose_response"}
+NAMELESS = {"effect": "set_field", "field": "/data/data"}
+
+
+@pytest.mark.parametrize("fault", [LOST, NAMELESS], ids=["lost", "a 200 without a task"])
+def test_a_lost_create_is_sent_again_until_its_deadline(
+    service: Service, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.01)
+    monkeypatch.setattr(_transport, "RETRY_BUDGET", 0)
+    service.fault(operation="createTask", times=20, **fault)
+    with service.client() as client:
+        task = client.create_once(ModelId(MODEL), INPUTS, deadline=60)
+    assert len(service.requests("createTask")) == 21
+    assert list(service.tasks().values()) == [[task]]
+
+
+def test_an_unknown_outcome_has_the_key_that_finds_the_task(service: Service) -> None:
+    service.fault(operation="createTask", **LOST)
+    with service.client() as client:
+        inputs: Mapping[str, Any] = {**INPUTS, "input_image": inferstore.File(PIXEL, "a.png")}
+        for key, deadline in [(None, None), ("invoice-17", None), ("invoice-18", 1)]:
+            service.clear_faults()
+            service.fault(operation="createTask", **LOST)
+            options: Any = {"key": key} if key else {}
+            before = len(service.requests("createTask"))
+            with pytest.raises(inferstore.OutcomeUnknown) as unknown:
+                client.run(ModelId(MODEL), inputs, deadline=deadline, **options)
+            sent = len(service.requests("createTask")) - before
+            assert sent == 5 if deadline is None else sent > 0
+            error = unknown.value
+            assert error.is_retryable == (key is not None) and key in (None, error.key)
+            assert "error.key" in error.hint and "billed too" not in error.hint
+            total = client.tasks()["total"]
+            service.clear_faults()
+            assert client.run(ModelId(MODEL), inputs, key=error.key).stored_inputs == error.uploads
+            assert client.tasks()["total"] == total
+
+
+def test_without_keys_of_the_service_a_key_makes_no_call_retryable(service: Service) -> None:
+    service.fault("hang_up", operation="createTask")
+    with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
+        with pytest.raises(inferstore.OutcomeUnknown, match="shows no matching task") as unknown:
+            client.create_once(ModelId(MODEL), INPUTS, key="invoice-17")
+    assert not unknown.value.is_retryable and "billed too" in unknown.value.hint
+
+
+def test_a_call_with_a_known_key_does_not_deny_the_task_of_the_first_one(service: Service) -> None:
+    inputs: Mapping[str, Any] = {**INPUTS, "input_image": inferstore.File(PIXEL, "a.png")}
+    with service.client() as client:
+        client.create_once(ModelId(MODEL), inputs, key="invoice-17")
+        service.control("PUT", "/node", {"up": False})
+        service.fault("status", operation="createPresignedUpload", status=402)
+        refusals: list[tuple[type[inferstore.InferstoreError], dict[str, Any]]] = [
+            (inferstore.ApiError, {}),
+            (inferstore.CostLimitExceeded, {"max_cost": "0.000001"}),
+            (inferstore.ModelOffline, {"require_serving": True}),
+            (inferstore.DeadlineReached, {"deadline": 0}),
+        ]
+        for kind, options in refusals:
+            for key in ("invoice-17", None):
+                keyed: Any = {"key": key} if key else {}
+                with pytest.raises(kind) as refused:
+                    client.create_once(ModelId(MODEL), inputs, **options, **keyed)
+                text = f"{refused.value} {refused.value.hint} {refused.value.__notes__}"
+                assert "no task was created" not in text
+                assert (text.count("a task of an earlier call with this key may exist") == 2) == (key is not None)
+
+
+def test_an_error_names_the_uploads_of_its_call(service: Service) -> None:
+    inputs: Mapping[str, Any] = {**INPUTS, "input_image": inferstore.File(PIXEL, "a.png")}
+    service.model(then="fail", message="out of memory")
+    with service.client() as client:
+        with pytest.raises(inferstore.TaskFailed) as failed:
+            client.run(ModelId(MODEL), inputs)
+        service.fault("status", operation="createTask", status=402)
+        with pytest.raises(inferstore.ApiError) as refused:
+            client.create_once(ModelId(MODEL), inputs)
+        for error in (failed.value, refused.value):
+            [url] = error.uploads
+            assert client.download_bytes(url) == PIXEL

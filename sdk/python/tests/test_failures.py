@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
 import logging
+import os
 import pickle
 import threading
 import time
@@ -19,7 +21,7 @@ import pytest
 from conftest import INPUTS, MODEL, OUTPUT, PIXEL, Service
 
 import inferstore
-from inferstore import Client, File, ModelId, _transport
+from inferstore import AsyncClient, Client, File, ModelId, _transport
 
 HTML = {"headers": {"content-type": "text/html"}, "body": "<html><h1>502 Bad Gateway</h1></html>"}
 
@@ -140,6 +142,8 @@ def scripted(respond: Callable[[BaseHTTPRequestHandler], tuple[int, dict[str, st
     """A server that responds as it is told."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def handle_one(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
             status, headers, body = respond(self)
@@ -294,10 +298,101 @@ def test_a_base_url_that_redirects_is_reported_and_not_followed(status: int) -> 
         assert "base URL" in failed.value.hint and failed.value.status == status and len(seen) == 1
 
 
-def test_no_proxy_of_the_environment_is_used_to_this_machine(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_no_proxy_of_the_environment_is_used_to_this_machine(
+    variable: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def respond(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        seen.append(request.path)
+        return 200, {}, envelope({})
+
+    async def call(base_url: str) -> None:
+        async with AsyncClient(base_url, "k") as client:
+            await client.balance()
+
+    monkeypatch.setattr(_transport, "MAX_ATTEMPTS", 1)
+    with scripted(respond) as proxy:
+        monkeypatch.setenv(variable, proxy)
+        with service.client() as client:
+            assert client.balance()
+        for host in ("127.0.0.1", "127.0.0.2", "127.255.0.1", "localhost", "x.localhost", "X.Y.localhost", "[::1]"):
+            with Client(f"http://{host}:9/api/v1", "k") as client, pytest.raises(inferstore.TransportError):
+                client.balance()
+            with pytest.raises(inferstore.TransportError):
+                asyncio.run(call(f"http://{host}:9/api/v1"))
+        assert not seen
+        with Client("http://host.example/api/v1", "k", allow_insecure_http=True) as client:
+            client.balance()
+        assert seen
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    ports: list[int] = []
+
+    def respond(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        ports.append(request.client_address[1])
+        return 200, {}, envelope({})
+
+    def in_child(work: Callable[[], object]) -> None:
+        pid = os.fork()
+        if not pid:
+            try:
+                work()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    with scripted(respond) as url:
+        with Client(f"{url}/api/v1", "k") as client:
+            client.balance()
+            in_child(client.balance)
+            client.balance()
+        asynchronous = AsyncClient(f"{url}/api/v1", "k")
+        with asyncio.Runner() as runner:
+            runner.run(asynchronous.balance())
+            in_child(lambda: asyncio.new_event_loop().run_until_complete(asynchronous.balance()))
+            runner.run(asynchronous.balance())
+            runner.run(asynchronous.close())
+    for own, of_child, again in (ports[:3], ports[3:]):
+        assert own == again != of_child
+
+
+def test_waits_leave_other_calls_their_retries(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_transport, "RETRY_BUDGET", 4)
+    monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.01)
     with service.client() as client:
+        service.fault("hang_up", operation="getTask")
+        with pytest.raises(inferstore.DeadlineReached):
+            client.wait("t", deadline=1)
+        # Five for the first read, which spends the budget of waits, and one for the last read.
+        assert len(service.requests("getTask")) >= 6
+        service.fault("hang_up", operation="getBalance", times=4)
         assert client.balance()
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Amz-Signature", "AWSAccessKeyId=a&Signature", "X-Goog-Signature", "a='&sig", "x-amz-signature"]
+)
+def test_no_log_has_the_query_of_a_stored_file(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def respond(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        location = {"location": f"/file?{name}=s3cr3t"}
+        return (302, location, b"") if request.path.startswith("/go") else (200, {}, PIXEL)
+
+    async def download(base_url: str, url: str) -> bytes:
+        async with AsyncClient(base_url, "k") as client:
+            return await client.download_bytes(url)
+
+    with caplog.at_level(logging.DEBUG), scripted(respond) as url, Client(f"{url}/api/v1", "k") as client:
+        assert client.download_bytes(f"{url}/go?{name}=s3cr3t") == PIXEL
+        assert asyncio.run(download(f"{url}/api/v1", f"{url}/go?{name}=s3cr3t")) == PIXEL
+        httpx.get(f"{url}/?of=another-program", trust_env=False)
+    texts = [record.getMessage() for record in caplog.records]
+    assert not [text for text in texts if "s3cr3t" in text]
+    assert any("/file?…" in text for text in texts) and any("of=another-program" in text for text in texts)
 
 
 def test_an_error_can_be_copied_and_pickled() -> None:
@@ -305,7 +400,7 @@ def test_an_error_can_be_copied_and_pickled() -> None:
     for error in (
         call,
         inferstore.InvalidInputs("m", {"a": "b"}),
-        inferstore.OutcomeUnknown(call, ["t"], "complete"),
+        inferstore.OutcomeUnknown(call, ["t"], "complete", "k"),
         inferstore.CostLimitExceeded(None, Decimal(1)),
         inferstore.ModelOffline("m"),
         inferstore.TaskFailed("t", "out of memory", None, "limit"),
@@ -316,14 +411,38 @@ def test_an_error_can_be_copied_and_pickled() -> None:
             assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))
 
 
-def test_a_response_that_cannot_be_decompressed_is_no_response() -> None:
+def test_a_response_that_cannot_be_decompressed_is_no_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.01)
     with scripted(lambda _: (200, {"content-encoding": "gzip"}, b"no gzip")) as url:
         with Client(f"{url}/api/v1", "k") as client:
             with pytest.raises(inferstore.TransportError, match="got no response") as failed:
                 client.balance()
             assert failed.value.in_doubt
             with pytest.raises(inferstore.FileError, match="gave no response"):
-                client.download_bytes(f"{url}/a.png", deadline=1)
+                client.download_bytes(f"{url}/a.png")
+
+
+class OutageUntilCancel(httpx.HTTPTransport):
+    """A gateway that rejects every read until a cancel was sent."""
+
+    is_over = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.is_over |= request.method == "DELETE"
+        is_rejected = request.url.path.endswith("/detail") and not self.is_over
+        return httpx.Response(503) if is_rejected else super().handle_request(request)
+
+
+def test_a_refused_cancel_is_followed_by_a_read(client: Client, service: Service) -> None:
+    service.model(then="succeed", output=OUTPUT)
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    client.wait(task)
+    with service.client(http=httpx.Client(transport=OutageUntilCancel())) as other:
+        assert other.wait(task, deadline=3, cancel_at_deadline=True).output == OUTPUT
+    assert len(service.requests("cancelTask")) == 1
+    service.fault("status", operation="getTask", status=503)
+    with pytest.raises(inferstore.DeadlineReached, match="the state of the task is unknown"):
+        client.wait(task, deadline=1, cancel_at_deadline=True)
 
 
 def test_nothing_listens_there() -> None:
@@ -332,5 +451,5 @@ def test_nothing_listens_there() -> None:
             client.balance()
         assert failed.value.is_retryable and failed.value.attempts == 5 and not failed.value.in_doubt
     with Client("http://127.0.0.1:9/api/v1", "k", http=httpx.Client()) as client:
-        with pytest.raises(inferstore.DeadlineReached, match="no task was created"):
+        with pytest.raises(inferstore.DeadlineReached, match="this call created no task"):
             client.run(ModelId("m"), {}, deadline=0)

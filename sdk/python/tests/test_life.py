@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import numbers
 import os
 import time
 import uuid
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from conftest import INPUTS, MODEL, PIXEL, Service
 
 import inferstore
-from inferstore import Client, File, ModelId, testing
+from inferstore import Client, File, ModelId, _inputs, _tasks, _transport, testing
 
 
 def picture(folder: Path, name: str = "a.png") -> Path:
@@ -118,6 +121,96 @@ def test_numbers_are_sent_as_the_samples_show_them(client: Client) -> None:
     for angle in (30, "30", 30.0, Decimal("30"), "30.0", " 30 "):
         task = client.create_once(ModelId(MODEL), {**INPUTS, "angle": angle})
         assert client.task(task)["input_data"]["angle"] == "30"
+
+
+class Small:
+    """A number of another library."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        return f"Small({self.value})"
+
+    def __ge__(self, other: float) -> bool:
+        return self.value >= other
+
+
+class SmallInt(Small):
+    pass
+
+
+numbers.Real.register(Small)
+numbers.Integral.register(SmallInt)
+
+
+def test_numbers_of_other_libraries_work_like_those_of_python(client: Client) -> None:
+    inputs: Mapping[str, Any] = {**INPUTS, "angle": SmallInt(30)}
+    task = client.create_once(ModelId(MODEL), inputs, deadline=SmallInt(60), max_cost=SmallInt(1))  # type: ignore[arg-type]
+    assert client.task(task).get("input_data", {})["angle"] == "30"
+    with pytest.raises(inferstore.InvalidArgument, match="max_cost"):
+        client.create_once(ModelId(MODEL), inputs, max_cost=Small(0.5))  # type: ignore[arg-type]
+    declared: dict[str, Any] = {"part": {"type": "float"}, "note": {"type": "string"}, "rest": {"type": "json"}}
+    values = _inputs.check("m", declared, {"part": Small(0.5), "note": SmallInt(3), "rest": Small(0.25)})
+    assert values == {"part": "0.5", "note": "3", "rest": 0.25}
+    nested = {"list": [SmallInt(1), {"a": Small(0.5)}]}
+    assert _transport.encode(nested) == b'{"list": [1, {"a": 0.5}]}'
+    assert _tasks.fingerprint(nested) == _tasks.fingerprint({"list": [1, {"a": 0.5}]})
+
+
+def test_every_url_of_an_output_is_saved(client: Client, service: Service, tmp_path: Path) -> None:
+    one, two = (client.upload(File(PIXEL, name)).download_url for name in ("a.png", "b.png"))
+    output = {"images": [one, {"left": two}], "main": one, "score": 1, "none": []}
+    outcome = inferstore.Outcome("t", output, None, [], False, {})
+    paths = client.save(outcome, tmp_path)
+    assert {name: path.name for name, path in paths.items()} == {
+        "images/0": "t-images_0.png",
+        "images/1/left": "t-images_1_left.png",
+        "main": "t-main.png",
+    }
+    assert {path.read_bytes() for path in paths.values()} == {PIXEL}
+    outcome = inferstore.Outcome("t", one, None, [], False, {})
+    assert list(client.save(outcome, tmp_path)) == ["output"]
+
+
+def test_only_a_regular_file_is_replaced(client: Client, service: Service, tmp_path: Path) -> None:
+    url = client.upload(File(PIXEL, "a.png")).download_url
+    regular, link, dangling, pipe = (tmp_path / name for name in ("regular", "link", "dangling", "pipe"))
+    regular.write_bytes(b"before")
+    link.symlink_to(regular)
+    dangling.symlink_to(tmp_path / "missing")
+    os.mkfifo(pipe)
+    for path in (link, dangling, pipe, tmp_path):
+        with pytest.raises(inferstore.FileError, match="only a regular file is replaced"):
+            client.download(url, path, overwrite=True)
+    assert link.is_symlink() and dangling.is_symlink() and pipe.is_fifo() and regular.read_bytes() == b"before"
+    assert not service.requests("getObject")
+    with pytest.raises(inferstore.FileError, match="exists already"):
+        client.download(url, dangling)
+    assert client.download(url, regular, overwrite=True).read_bytes() == PIXEL
+
+
+def test_what_is_no_file_is_refused_and_any_name_is_stored(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(inferstore.InvalidArgument, match="got an object of type bytes") as refused:
+        client.upload(b"secret content")  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
+    with pytest.raises(inferstore.FileError, match="null byte"):
+        client.upload(Path("a\0b"))
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.png"))
+    with pytest.raises(inferstore.FileError, match="cannot be read") as missing:
+        client.upload(odd)
+    str(missing.value).encode()
+    odd.write_bytes(PIXEL)
+    assert client.upload(odd).name == "caf?.png"
+    client.create_once(ModelId(MODEL), {**INPUTS, "input_image": odd})
 
 
 def test_a_price_above_the_limit_creates_nothing(client: Client, service: Service) -> None:

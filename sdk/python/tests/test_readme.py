@@ -22,8 +22,10 @@ def test_a_block_runs_and_is_typed(block: str, service: Service, tmp_path: Path)
     # Files of the public internet are not there in tests.
     service.model("color-extraction", then="succeed", output={"output": "#102030"})
     environment = {**os.environ, "INFERSTORE_BASE_URL": service.base_url, "INFERSTORE_API_KEY": service.api_key}
-    for command in (["block.py"], ["-m", "mypy", "--strict", "block.py"]):
-        ran = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    python = sys.executable
+    checks = [[python, "-m", "mypy", "--strict", "block.py"], ["pyright", "--pythonpath", python, "block.py"]]
+    for command in ([python, "block.py"], *checks):
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import signal
 import stat
 import subprocess
 import sys
@@ -74,6 +76,29 @@ def test_a_service_leaves_nothing_behind() -> None:
     with pytest.raises(httpx.ConnectError):
         httpx.get(service.base_url, trust_env=False)
     service.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no pidfd reports the end of another process")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_service_ends_with_the_process_that_started_it(number: int) -> None:
+    program = """
+import os, sys
+from inferstore import testing
+service = testing.Service.start()
+print(service._process.pid, flush=True)
+sys.stdin.read(1)
+os.kill(os.getpid(), int(sys.argv[1]))
+"""
+    command = [sys.executable, "-c", program, str(number)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout
+        end = os.pidfd_open(int(process.stdout.readline()))
+        process.stdin.write(b".")
+        process.stdin.close()
+        try:
+            assert select.select([end], [], [], 30)[0]
+        finally:
+            os.close(end)
 
 
 def test_a_service_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

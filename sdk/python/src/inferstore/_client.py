@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
@@ -16,23 +14,6 @@ from ._transport import Api, AsyncIo, BlockingIo, Core
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-DIRECT = dict.fromkeys(f"all://{host}" for host in ("localhost", "127.0.0.1", "[::1]"))
-"""No proxy of the environment sees the key on its way to this machine."""
-
-
-class _MaskPresigned(logging.Filter):
-    """Masks presigned URLs in the logs of the HTTP library: their queries grant access."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        if "X-Amz-" in text:
-            record.msg, record.args = re.sub(r"(X-Amz-[A-Za-z-]+=)[^&\s'\"]+", r"\1…", text), ()
-        return True
-
-
-for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
-    logging.getLogger(_name).addFilter(_MaskPresigned())
 
 
 def _blocking(
@@ -52,10 +33,11 @@ def _blocking(
 
 
 class Client(Operations, Runs):
-    """A client of the service. Threads can share it.
+    """A client of the service. Threads can share it, and a forked process gets connections of its own.
 
     `base_url` ends in the versioned root, such as `/api/v1`. Default: `INFERSTORE_BASE_URL` and `INFERSTORE_API_KEY` of
-    the environment. Plain http to another machine needs `allow_insecure_http`, because it shows the key.
+    the environment. Plain http to another machine needs `allow_insecure_http`, because it shows the key. A client in
+    `http` is used as it is, with its proxies, also after a fork.
     """
 
     def __init__(
@@ -67,8 +49,8 @@ class Client(Operations, Runs):
         allow_insecure_http: bool = False,
         http: httpx.Client | None = None,
     ) -> None:
-        self._http = http or httpx.Client(mounts=DIRECT)
-        self._api = Api(Core(BlockingIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
+        self._io = BlockingIo(http)
+        self._api = Api(Core(self._io, base_url, api_key, read_timeout, allow_insecure_http))
 
     def __repr__(self) -> str:
         return f"Client({self._api._core.base_url!r})"
@@ -81,7 +63,7 @@ class Client(Operations, Runs):
 
     def close(self) -> None:
         """Closes the connections."""
-        self._http.close()
+        self._io.http.close()
 
     wait = _blocking(_tasks.wait)
     upload = _blocking(_files.upload)
@@ -105,8 +87,8 @@ class AsyncClient(Api, AsyncRuns):
         allow_insecure_http: bool = False,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._http = http or httpx.AsyncClient(mounts=DIRECT)
-        super().__init__(Core(AsyncIo(self._http), base_url, api_key, read_timeout, allow_insecure_http))
+        self._io = AsyncIo(http)
+        super().__init__(Core(self._io, base_url, api_key, read_timeout, allow_insecure_http))
 
     async def __aenter__(self) -> Self:
         return self
@@ -116,7 +98,7 @@ class AsyncClient(Api, AsyncRuns):
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._http.aclose()
+        await self._io.http.aclose()
 
     wait = _tasks.wait
     upload = _files.upload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -56,6 +56,7 @@ class Redactor:
 
     def foreign(self, text: str, limit: int = MAX_MESSAGE) -> str:
         """Returns foreign text with secrets masked, on one line, without control characters, bounded."""
+        text = text.encode(errors="replace").decode()
         text = " ".join(_HARMFUL.sub("", re.sub(r"\s+", " ", text[: 64 * 1024])).split())
         for secret in self._secrets:
             text = text.replace(secret, MASK)
@@ -83,6 +84,8 @@ class InferstoreError(Exception):
     hint: str
     task: str | None = None
     """The task that the operation was about, if one was created."""
+    uploads: Sequence[str] = ()
+    """URLs of the inputs that the call has uploaded. They are stored, and billed, until they are deleted."""
     is_retryable = False
     """Whether the same call can be sent again, without having an effect twice, and may succeed."""
 
@@ -163,35 +166,37 @@ class OutcomeUnknown(InferstoreError):
     history: str
     """How much of the history was read: `complete`, `partial`, `unreadable`, `not read`."""
 
-    def __init__(self, cause: CallError, candidates: list[str], history: str) -> None:
+    key: str
+    """The idempotency key of the create."""
+
+    def __init__(self, cause: CallError, candidates: list[str], history: str, key: str) -> None:
         listed = ", ".join(map(shown, candidates))
         found = f"these tasks may be the one: {listed}" if candidates else self.HISTORIES[history]
-        super().__init__(
-            f"{cause}; whether a task was created is unknown: {found}",
-            "look for the task in the history before you create it again: a second task is billed too",
-            candidates=candidates,
-            history=history,
-        )
+        problem = f"{cause}; whether a task was created is unknown: {found}"
+        hint = "look for the task in the history before you create it again: a second task is billed too"
+        if history == "not read":
+            hint = "make the same call again with the key of this error (error.key): it returns the one task"
+        super().__init__(problem, hint, candidates=candidates, history=history, key=key)
 
 
 class CostLimitExceeded(InferstoreError):
-    """A run costs more than its limit, or the service states no price. No task was created."""
+    """A run costs more than its limit, or the service states no price. This call created no task."""
 
     def __init__(self, quote: Decimal | None, max_cost: Decimal) -> None:
         self.quote, self.max_cost = quote, max_cost
         unknown = "the service states no price to compare with"
         problem = unknown if quote is None else f"a run costs {quote}, more than"
-        hint = "change max_cost, or choose another model; no task was created"
+        hint = "change max_cost, or choose another model; this call created no task"
         super().__init__(f"{problem} the limit of {max_cost}", hint)
 
 
 class ModelOffline(InferstoreError):
-    """No node serves the model. No task was created."""
+    """No node serves the model. This call created no task."""
 
     is_retryable = True
 
     def __init__(self, model: str) -> None:
-        hint = "try again later, or run without require_serving; no task was created"
+        hint = "try again later, or run without require_serving; this call created no task"
         super().__init__(f"no node serves the model {shown(model)}", hint)
 
 
@@ -224,7 +229,7 @@ class DeadlineReached(InferstoreError):
     """The deadline passed."""
 
     HINTS = {
-        "no task was created": "allow more time; no task was created",
+        "this call created no task": "allow more time; this call created no task",
         "the task was canceled while it was queued": "allow more time and run it again; the task is not billed",
         "whether the task was canceled is unknown": "read the task to see whether it was canceled",
         "the task has not ended": "wait for the task again; it is billed if it succeeds",

@@ -43,9 +43,13 @@ class Source:
     """A file that can be sent as often as need be."""
 
     def __init__(self, file: FileInput, name: str | None = None, mime: str | None = None) -> None:
+        if not isinstance(file, (str, os.PathLike, File)):
+            raise InvalidArgument(f"file: expected a path or a File, got an object of type {type(file).__name__}")
         given = file if isinstance(file, File) else None
         self._file, self.label = file, given.name if given else str(file)
-        self.name = name or (given.name if given else os.path.basename(self.label))
+        named = name or (given.name if given else os.path.basename(self.label))
+        # A name of the file system may be no text of UTF-8.
+        self.name = named.encode(errors="replace").decode()
         if given and not isinstance(given.content, (bytes, bytearray, memoryview)):
             raise InvalidArgument(f"the content of the file {shown(given.name)} is not bytes; encode text first")
         digest, self.size, head = hashlib.blake2b(digest_size=16), 0, b""
@@ -71,8 +75,9 @@ class Source:
             with io.BytesIO(self._file.content) if isinstance(self._file, File) else open(self._file, "rb") as stream:
                 while chunk := stream.read(CHUNK):
                     yield chunk
-        except OSError as error:
-            raise FileError(self.label, f"it cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FileError(self.label, f"it cannot be read: {reason}") from None
 
     def checked_chunks(self) -> Iterator[bytes]:
         """The content, with an error in place of its last part if it has changed: the store keeps nothing then."""
@@ -256,24 +261,41 @@ async def download(
 async def save(
     api: Api, /, outcome: Outcome[Any], folder: str | os.PathLike[str], *, deadline: Seconds = None
 ) -> dict[str, Path]:
-    """Downloads every URL of an output into a folder. Returns the paths by the names of the output."""
-    api, paths, output = Api(api._core, deadline), {}, outcome.output
+    """Downloads every URL of an output into a folder. Returns the paths by names such as `image` and `images/0`."""
+    api, paths = Api(api._core, deadline), {}
     try:
         await api._core.io.work(lambda: os.makedirs(folder, exist_ok=True))
     except OSError as error:
         raise FileError(str(folder), str(error.strerror), "name another folder; the task is paid") from None
-    for name, url in (output if isinstance(output, dict) else {"output": output}).items():
-        if is_web_url(url):
-            # A name of a model must not lead out of the folder.
-            stem = Path(folder) / re.sub(r"[/\\:]", "_", f"{outcome.task}-{name}")
-            paths[str(name)] = await fetch_file(api, url, stem, is_stem=True)
+    for name, url in urls_of(outcome.output):
+        # A name of a model must not lead out of the folder.
+        stem = Path(folder) / re.sub(r"[/\\:]", "_", f"{outcome.task}-{name}")
+        paths[name] = await fetch_file(api, url, stem, is_stem=True)
     return paths
+
+
+def urls_of(output: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Returns every URL of an output with its place."""
+    if is_web_url(output):
+        yield place or "output", output
+    parts = output.items() if isinstance(output, dict) else enumerate(output) if isinstance(output, list) else ()
+    for name, part in parts:
+        yield from urls_of(part, f"{place}/{name}" if place else str(name))
+
+
+def check_free(target: Path, overwrite: bool) -> None:
+    """Refuses to replace a file without `overwrite`, and anything but a regular file with it."""
+    if target.is_symlink() or target.exists():
+        if not overwrite:
+            raise FileError(str(target), "it exists already", "name another path, or set overwrite=True")
+        if target.is_symlink() or not target.is_file():
+            raise FileError(str(target), "only a regular file is replaced", "name another path")
 
 
 async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, is_stem: bool = False) -> Path:
     """Downloads to a path. The file appears when it is complete. `is_stem`: the type of the content adds the extension."""
-    if not is_stem and target.exists() and not overwrite:
-        raise FileError(str(target), "it exists already", "name another path, or set overwrite=True")
+    if not is_stem:
+        check_free(target, overwrite)
     try:
         with tempfile.TemporaryDirectory(prefix=".inferstore-", dir=target.parent) as folder:
             part = Path(folder, "part")
@@ -290,7 +312,9 @@ async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, 
                 os.link(part, target)
             except OSError:
                 # There is a file, or the file system has no hard links. An exclusive create overwrites nothing.
-                if not overwrite:
+                if overwrite:
+                    check_free(target, overwrite)
+                else:
                     open(target, "xb").close()
                 os.replace(part, target)
             return target

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, TypeGuard
 from urllib.parse import quote
@@ -48,6 +49,8 @@ def check(model: str, declared: Mapping[str, Mapping[str, Any]], inputs: Mapping
 
 def fit(descriptor: Mapping[str, Any], value: Any) -> Any:
     kind, samples = descriptor.get("type"), descriptor.get("samples") or []
+    exact = number(value)
+    value = value if exact is None else exact
     if is_file(value):
         if kind in ("int", "float", "options"):
             raise Problem
@@ -64,34 +67,39 @@ def fit(descriptor: Mapping[str, Any], value: Any) -> Any:
     if kind == "file" and not is_web_url(value):
         is_text = isinstance(value, str)
         raise Problem(f"; pass pathlib.Path({shown(value)}) to upload a local file" if is_text else "")
-    if kind == "string" and isinstance(value, (bool, int, float, Decimal)):
+    if kind == "string" and (exact is not None or isinstance(value, bool)):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return value
 
 
 def fit_number(config: Mapping[str, Any], samples: list[Any], value: Any, is_int: bool) -> Any:
     """Writes a number as the samples of the model show it; without samples as text, which the document asks for."""
-    number, low, high = numeric(value), numeric(config.get("min")), numeric(config.get("max"))
+    exact, low, high = numeric(value), numeric(config.get("min")), numeric(config.get("max"))
     is_range = low is None or high is None or low <= high
-    if number is None or (is_int and number != number.to_integral_value()):
+    if exact is None or (is_int and exact != exact.to_integral_value()):
         raise Problem
-    if is_range and ((low is not None and number < low) or (high is not None and number > high)):
+    if is_range and ((low is not None and exact < low) or (high is not None and exact > high)):
         raise Problem
     if any(isinstance(sample, (int, float, Decimal)) and not isinstance(sample, bool) for sample in samples):
-        return int(number) if is_int else number
+        return int(exact) if is_int else exact
     is_plain = isinstance(value, str) and not is_int and set(value.strip()) <= set("-.0123456789")
-    return value.strip() if is_plain else str(int(number)) if is_int else format(number, "f")
+    return value.strip() if is_plain else str(int(exact)) if is_int else format(exact, "f")
 
 
-def numeric(value: Any) -> Decimal | None:
+def number(value: object) -> int | float | Decimal | None:
+    """Returns a number, such as one of numpy, as a number of Python."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value if isinstance(value, Decimal) else None
+
+
+def numeric(value: object) -> Decimal | None:
     """Returns the exact value of a number, or of a text that is one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
-        return None
     try:
-        number = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
-    except InvalidOperation:
+        exact = Decimal(str(value if isinstance(value, str) else number(value)).strip())
+    except (InvalidOperation, ValueError):
         return None
-    return number if number.is_finite() and abs(number.adjusted()) < 400 else None
+    return exact if exact.is_finite() and abs(exact.adjusted()) < 400 else None
 
 
 def near(name: str, names: Iterable[str]) -> str:

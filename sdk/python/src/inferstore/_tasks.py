@@ -1,7 +1,7 @@
 """Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
 Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
-was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
+was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the inputs and the time
 must match, and the task must not belong to another create of this client. Exactly one match is adopted.
 """
 
@@ -12,7 +12,8 @@ import json
 import random
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -22,8 +23,8 @@ from typing import Any, cast
 
 from . import _errors as errors
 from ._files import Source, store
-from ._inputs import check, is_file, numeric, segment
-from ._transport import INITIAL_BACKOFF, Api, Core, OpenCreate, encode, plain
+from ._inputs import check, is_file, number, numeric, segment
+from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -31,13 +32,13 @@ PAGE = 100
 MAX_PAGES, MAX_SEARCHES, MAX_INPUT_READS = 12, 3, 300
 MIN_DOUBT = 60.0
 ADOPT_TOLERANCE = timedelta(seconds=5)
-LAST_READ = 0.5
 EARLY_READS = (0.1, 0.25, 0.5, 1.0)
+NO_TASK = "this call created no task"
 
 Record = dict[str, Any]
 
 
-async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool) -> tuple[str, bool]:
+async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> tuple[str, bool]:
     """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
     core, this = api._core, OpenCreate(model, fingerprint(inputs))
     with core.lock:
@@ -51,10 +52,7 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
     try:
         path = f"/api-key/model/{segment('model', model)}/task"
         data = await api._operation("createTask", "POST", path, json_body=inputs, repeatable=False, key=key)
-        task = as_object(data).get("data")
-        if not isinstance(task, str) or not task.strip():
-            problem, hint = "createTask: the response names no task", "look for the task in the history"
-            raise errors.DecodeError(problem, hint, operation="createTask", status=200, in_doubt=True)
+        task = str(data["data"])
         core.claim(task)
         this.until = 0.0
         return task, False
@@ -63,8 +61,8 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
             this.until = 0.0
             raise
         if core.knows_keys:
-            raise errors.OutcomeUnknown(lost, [], "not read") from lost
-        task = await find(api, this, created_at, has_uploads, lost)
+            raise errors.OutcomeUnknown(lost, [], "not read", key) from lost
+        task = await find(api, this, created_at, key, lost)
         this.until = 0.0
         return task, True
     finally:
@@ -72,15 +70,13 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_
         this.until = min(this.until, monotonic() + MIN_DOUBT)
 
 
-async def find(
-    api: Api, this: OpenCreate, created_at: Callable[[], datetime], has_uploads: bool, lost: errors.CallError
-) -> str:
+async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], key: str, lost: errors.CallError) -> str:
     """Finds the task of a lost create in the history."""
     matches: list[str] = []
-    history = "unreadable"
+    history, has_uploads = "unreadable", bool(api._uploads)
     reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
-    for number in range(1, MAX_SEARCHES + 1):
-        if number == MAX_SEARCHES and has_uploads:
+    for attempt in range(1, MAX_SEARCHES + 1):
+        if attempt == MAX_SEARCHES and has_uploads:
             # Only an upload proves whose task it is when a clock of the service is wrong.
             reach = timedelta(days=1)
         try:
@@ -90,25 +86,25 @@ async def find(
         is_proof = len(matches) == 1 and (has_uploads or history == "complete")
         if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
             return matches[0]
-        is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * number
-        if number == MAX_SEARCHES or is_hopeless or pause >= api._left:
+        is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * attempt
+        if attempt == MAX_SEARCHES or is_hopeless or pause >= api._left:
             break
         await api._core.io.sleep(pause)
-    raise errors.OutcomeUnknown(lost, matches, history) from lost
+    raise errors.OutcomeUnknown(lost, matches, history, key) from lost
 
 
 async def search(
     api: Api, this: OpenCreate, created_at: Callable[[], datetime], reach: timedelta
 ) -> tuple[list[str], str]:
     """Searches the history from its end backwards. Returns the matching tasks, and how much was read."""
-    core, pages = api._core, 0
-
-    async def page(offset: int) -> tuple[list[Record], int]:
-        nonlocal pages
-        pages += 1
-        data = as_object(await api.tasks(limit=PAGE, offset=offset))
-        records = [record for record in data.get("records") or [] if isinstance(as_object(record).get("task_id"), str)]
-        return records, data["total"] if isinstance(data.get("total"), int) else 0
+    core, pages = api._core, 1
+    data = as_object(await api.tasks(limit=1))
+    total = data["total"] if isinstance(data.get("total"), int) else 0
+    earliest = created_at() - reach
+    records: list[Record] = []
+    is_whole = True
+    # The last page reaches beyond the total, which may be older than the records.
+    end = max(total + PAGE // 2, PAGE)
 
     def is_before(record: Record) -> bool:
         created = timestamp(record.get("created_at"))
@@ -116,20 +112,18 @@ async def search(
         return created is not None and created < earliest
 
     def reaches_back() -> bool:
-        return not start or (bool(records) and is_before(records[0]))
+        return not end or (bool(records) and is_before(records[0]))
 
-    records, total = await page(0)
-    earliest = created_at() - reach
-    # The last page reaches beyond the total, which may be older than the records.
-    start = 0 if total < PAGE else total - PAGE // 2
-    if start:
-        records, _ = await page(start)
-    is_whole = len(records) < PAGE and start + len(records) >= total
     while not reaches_back() and pages < MAX_PAGES:
-        begin = max(start - PAGE, 0)
-        before = (await page(begin))[0][: start - begin]
-        is_whole = is_whole and len(before) == start - begin
-        records, start = before + records, begin
+        limit, pages = min(end, PAGE), pages + 1
+        found = as_object(await api.tasks(limit=limit, offset=end - limit)).get("records") or []
+        page = [record for record in found if isinstance(as_object(record).get("task_id"), str)]
+        # Nothing is missing when a page is full, and the last one has room for more.
+        is_last = end > total
+        is_whole = is_whole and (
+            len(page) < limit and end - limit + len(page) >= total if is_last else len(page) == limit
+        )
+        records, end = page + records, end - limit
     recent = {
         record["task_id"]: None
         for record in records
@@ -156,8 +150,9 @@ def fingerprint(value: Any) -> str:
         return "{" + ",".join(sorted(members)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(map(fingerprint, value)) + "]"
-    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        return str(Decimal(repr(value) if isinstance(value, float) else value).normalize())
+    exact = number(value)
+    if exact is not None:
+        return str(Decimal(str(exact)).normalize())
     return json.dumps(value)
 
 
@@ -187,38 +182,51 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
     core, jitter, started = api._core, 1 + 0.2 * random.random(), monotonic()
     status: str | None = None
     cause: errors.CallError | None = None
+
+    async def read(caller: Api) -> Outcome[Any] | None:
+        """Reads the status. Returns the outcome of a success; raises a failure."""
+        nonlocal status
+        status = None
+        detail = as_object(await caller.task(task))
+        status = detail["status"] if isinstance(detail.get("status"), str) else None
+        return ended(core, task, status, detail) if status in ("success", "failed", "canceled") else None
+
     # Before the deadline there is time for a cancel and its response.
     reserve = min(api._left / 5, 2.0) if cancel else 0.0
-    reader = Api(core, max(api._left - reserve, 0.0))
+    reader = Api(core, max(api._left - reserve, 0.0), is_wait=True)
     delay = poll_delay(0.0, jitter) if is_new else 0.0
     while True:
         if delay >= reader._left:
             # One more read before the end, unless this was it.
-            delay = reader._left - LAST_READ if reader._left > LAST_READ else reader._left
+            delay = reader._left - LAST_ATTEMPT if reader._left > LAST_ATTEMPT else reader._left
         await core.io.sleep(delay)
         if not reader._left:
             break
         cause, wished = None, 0.0
         try:
-            detail = as_object(await reader.task(task))
+            if outcome := await read(reader):
+                return outcome
         except errors.CallError as error:
             if error.is_permanent or (isinstance(error, errors.DecodeError) and error.is_too_large):
                 error.task = task
                 raise
             cause, wished = error, min(error.retry_after or 0.0, 600.0)
-        else:
-            status = detail["status"] if isinstance(detail.get("status"), str) else status
-            if status in ("success", "failed", "canceled"):
-                return ended(core, task, status, detail)
         delay = max(poll_delay(monotonic() - started, jitter), wished)
-    disposition = "the task has not ended" if status else "the state of the task is unknown"
+    disposition = None
     if cancel and status in (None, "in_queue"):
-        disposition = "the task was canceled while it was queued"
         try:
             await api.cancel(task)
+            disposition = "the task was canceled while it was queued"
         except errors.CallError as error:
-            disposition = "whether the task was canceled is unknown" if error.in_doubt else "the task has not ended"
             cause = error
+            if error.in_doubt:
+                disposition = "whether the task was canceled is unknown"
+            else:
+                # The task is computing, or it has ended.
+                with suppress(errors.CallError):
+                    if outcome := await read(api):
+                        return outcome
+    disposition = disposition or ("the task has not ended" if status else "the state of the task is unknown")
     raise errors.DeadlineReached(disposition, task) from cause
 
 
@@ -243,12 +251,12 @@ async def start(
     max_cost: Amount | None = None,
     require_serving: bool = False,
     folder: str = "samples",
-) -> tuple[str, bool, list[str]]:
-    """Creates the task at most once. Returns its identifier, whether it was found in the history, and the uploads."""
+) -> tuple[str, bool]:
+    """Creates the task at most once. Returns its identifier, and whether it was found in the history."""
     key, core = secrets.token_hex(16) if key is None else key, api._core
     if not isinstance(key, str) or not re.fullmatch("[!-~]{1,255}", key):
         raise errors.InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces")
-    limit = None if isinstance(max_cost, float) else numeric(max_cost)
+    limit = None if isinstance(number(max_cost), float) else numeric(max_cost)
     if max_cost is not None and (limit is None or limit < 0):
         expected = 'expected a Decimal or a text such as "0.10"'
         raise errors.InvalidArgument(f"max_cost: {errors.shown(str(max_cost))} is no amount; {expected}")
@@ -271,8 +279,9 @@ async def start(
             unique = hashlib.blake2b(key.encode() + source.digest, digest_size=16).hexdigest()
             source.name = f"{unique}-{source.name}"
             uploads[content] = (await store(api, source, folder)).download_url
+            api._uploads.append(uploads[content])
         values[name] = uploads[content]
-    return *await create(api, model, values, key, bool(uploads)), list(uploads.values())
+    return await create(api, model, values, key)
 
 
 async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,16 +298,32 @@ async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, 
     return check(model, declared, inputs)
 
 
+@contextmanager
+def reported(api: Api, key: str | None) -> Iterator[None]:
+    """Adds to an error the uploads of the call, and what the caller's key means for the next one."""
+    try:
+        yield
+    except errors.InferstoreError as error:
+        error.uploads = api._uploads
+        if key and isinstance(error, errors.OutcomeUnknown):
+            error.is_retryable = error.history == "not read"
+        elif key and not error.task:
+            error.hint += "; a task of an earlier call with this key may exist"
+            error.__notes__ = [f"hint: {error.hint}"]
+        raise
+
+
 async def create_once(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> str:
     api = Api(api._core, options.pop("deadline", None))
-    with api._bounded("no task was created"):
+    with reported(api, options.get("key")), api._bounded(NO_TASK):
         return (await start(api, model, inputs, **options))[0]
 
 
 async def run(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> Outcome[Any]:
     api, cancel = Api(api._core, options.pop("deadline", None)), options.pop("cancel_at_deadline", False)
-    with api._bounded("no task was created"):
-        task, is_adopted, uploads = await start(api, model, inputs, **options)
-    # An adopted task without an upload of this run may be that of another program.
-    outcome = await wait_for(api, task, cancel and (bool(uploads) or not is_adopted), is_new=True)
-    return replace(outcome, stored_inputs=uploads, is_adopted=is_adopted)
+    with reported(api, options.get("key")):
+        with api._bounded(NO_TASK):
+            task, is_adopted = await start(api, model, inputs, **options)
+        # An adopted task without an upload of this run may be that of another program.
+        outcome = await wait_for(api, task, cancel and (bool(api._uploads) or not is_adopted), is_new=True)
+    return replace(outcome, stored_inputs=api._uploads, is_adopted=is_adopted)

@@ -7,6 +7,7 @@ awaits them. Over `BlockingIo` they never suspend, so that the blocking client r
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import re
@@ -14,26 +15,31 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from numbers import Real
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar, Unpack
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, Unpack
 
 import anyio
 import httpx
 
 from . import _errors as errors
 from ._generated import DECIMALS, AsyncOperations, CallOptions
-from ._inputs import is_web_url
+from ._inputs import is_web_url, number
 from ._types import Seconds, as_object
 
 T = TypeVar("T")
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 RETENTION = "idempotency-key-retention"
 MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
+LAST_ATTEMPT = 0.5
+"""Seconds before a deadline at which a lost create is sent, and a task is read, once more."""
 RETRY_BUDGET = 100.0
 PASSING = (None, 408, 429, 502, 503, 504)
 """Statuses of failures that may pass, such as that of no response."""
@@ -47,6 +53,23 @@ HINTS = {
     404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
     409: "read the message of the service; the present state does not allow the call",
 }
+
+
+EXCHANGE = ContextVar("EXCHANGE", default=False)
+"""Whether a request of this package is sent."""
+
+
+class _MaskQueries(logging.Filter):
+    """Masks the queries of this package in the logs of the HTTP library: those of stored files grant access."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if EXCHANGE.get():
+            record.msg, record.args = re.sub(r"\?\S+", "?" + errors.MASK, record.getMessage()), ()
+        return True
+
+
+for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
+    logging.getLogger(_name).addFilter(_MaskQueries())
 
 
 class TooLarge(Exception):
@@ -74,8 +97,23 @@ class Receiver:
 
 
 @dataclass
-class BlockingIo:
-    http: httpx.Client
+class Connections(Generic[Http]):
+    """The HTTP client of each process: two processes on one connection would read responses of each other."""
+
+    kind: ClassVar[Callable[..., Any]]
+    given: Http | None
+    direct: Mapping[str, None] = field(default_factory=dict)
+    """Hosts of this machine: no proxy of the environment sees the key on its way there."""
+    made: dict[int, Http] = field(default_factory=dict)
+
+    @property
+    def http(self) -> Http:
+        process = os.getpid()
+        return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
+
+
+class BlockingIo(Connections[httpx.Client]):
+    kind = httpx.Client
 
     async def send(self, request: httpx.Request, receiver: Receiver) -> httpx.Response:
         with closing(self.http.send(request, stream=True, follow_redirects=False)) as response:
@@ -90,9 +128,8 @@ class BlockingIo:
         return work()
 
 
-@dataclass
-class AsyncIo:
-    http: httpx.AsyncClient
+class AsyncIo(Connections[httpx.AsyncClient]):
+    kind = httpx.AsyncClient
 
     async def send(self, request: httpx.Request, receiver: Receiver) -> httpx.Response:
         end: httpx.Response | Exception = httpx.ReadTimeout(LATE)
@@ -161,12 +198,15 @@ class Core:
             raise errors.InvalidArgument(f"base_url: {errors.shown(base_url)}: {problem}")
         if any(not "!" <= character <= "~" for character in api_key):
             raise errors.InvalidArgument("api_key: it has characters that a header cannot carry")
-        self.io, self.base_url, self.read_timeout = io, base_url.rstrip("/"), read_timeout
+        local = ("*localhost", "127.0.0.1", "[::1]", *([url.host] if url.host.startswith("127.") else []))
+        self.io, io.direct = io, dict.fromkeys(f"all://{host}" for host in local)
+        self.base_url, self.read_timeout = base_url.rstrip("/"), read_timeout
         self.key, self.redactor = Secret(api_key), errors.Redactor([api_key])
         self.knows_keys = False
         """Whether the service announces that it knows idempotency keys."""
         self.lock = threading.Lock()
-        self.budget = RETRY_BUDGET
+        self.budgets = {False: float(RETRY_BUDGET), True: float(RETRY_BUDGET)}
+        """Retries that are left: those of calls, and those of waits, which last as long as an outage."""
         self.date: tuple[datetime, float] | None = None
         self.known: dict[str, None] = {}
         """Tasks of this client: a lost create must not adopt one of them."""
@@ -174,19 +214,19 @@ class Core:
         self.creates: list[OpenCreate] = []
         self.declarations: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
-    def note(self, response: httpx.Response) -> None:
+    def note(self, response: httpx.Response, is_wait: bool) -> None:
         """Notes what a response announces: the clock of the service, and whether it knows idempotency keys."""
         date, is_success = http_date(response.headers.get("date")), response.is_success
         with self.lock:
             self.date = (date, monotonic()) if date and is_success else self.date
             self.knows_keys = RETENTION in response.headers or (self.knows_keys and not is_success)
-            self.budget = min(self.budget + 0.5 * is_success, RETRY_BUDGET)
+            self.budgets[is_wait] = min(self.budgets[is_wait] + 0.5 * is_success, RETRY_BUDGET)
 
-    def may_retry(self) -> bool:
-        """Takes a retry from the budget of the client; `False` if there is none."""
+    def may_retry(self, is_wait: bool) -> bool:
+        """Takes a retry from a budget of the client; `False` if there is none."""
         with self.lock:
-            is_left = self.budget >= 1
-            self.budget -= is_left
+            is_left = self.budgets[is_wait] >= 1
+            self.budgets[is_wait] -= is_left
             return is_left
 
     def service_time(self) -> datetime | None:
@@ -216,11 +256,13 @@ class Core:
 class Api(AsyncOperations):
     """The calls of one operation of a client, within its deadline."""
 
-    def __init__(self, core: Core, deadline: Seconds = None) -> None:
+    def __init__(self, core: Core, deadline: Seconds = None, is_wait: bool = False) -> None:
         seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
-        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 0):
+        if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
             raise errors.InvalidArgument(f"deadline: {deadline!r} is no number of seconds; expected 0 or more")
-        self._core, self._end = core, float("inf") if seconds is None else monotonic() + seconds
+        self._core, self._end = core, float("inf") if seconds is None else monotonic() + float(seconds)
+        self._is_wait = is_wait
+        self._uploads: list[str] = []
 
     @property
     def _left(self) -> float:
@@ -244,7 +286,12 @@ class Api(AsyncOperations):
             nonlocal in_doubt
             request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
             try:
-                return await self._attempt(name, request)
+                data = await self._attempt(name, request)
+                task = as_object(data).get("data")
+                if key is not None and not (isinstance(task, str) and task.strip()):
+                    problem = f"{name}: the response names no task"
+                    raise errors.DecodeError(problem, CHECK_BASE_URL, operation=name, status=200, in_doubt=True)
+                return data
             except errors.CallError as error:
                 # With a key, whatever leaves a doubt is sent again.
                 is_keyed = key is not None and core.knows_keys
@@ -258,10 +305,14 @@ class Api(AsyncOperations):
                     error.args = (f"{error} (after {number} attempts)",)
                 raise
 
-        return await self._retried(attempt)
+        return await self._retried(attempt, key is not None)
 
-    async def _retried(self, work: Callable[[int], Awaitable[T]]) -> T:
-        """Repeats work after its retryable failures, with backoff."""
+    async def _retried(self, work: Callable[[int], Awaitable[T]], is_keyed: bool = False) -> T:
+        """Repeats work after its retryable failures, with backoff.
+
+        A create with a key that may have made a task is repeated until its deadline, whatever other calls have spent:
+        only its key returns the task.
+        """
         attempt = 0
         while True:
             attempt += 1
@@ -270,8 +321,12 @@ class Api(AsyncOperations):
             except (errors.CallError, errors.FileError) as error:
                 wished = error.retry_after or 0.0
                 delay = max(random.random() * min(INITIAL_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF), wished)
-                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or delay >= self._left
-                if not error.is_retryable or is_last or not self._core.may_retry():
+                is_lost = is_keyed and isinstance(error, errors.CallError) and error.in_doubt
+                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER
+                if is_lost and self._end < float("inf"):
+                    delay, is_last = max(min(delay, self._left - LAST_ATTEMPT), wished), False
+                is_last = is_last or not 0 <= delay < self._left
+                if not error.is_retryable or is_last or not (is_lost or self._core.may_retry(self._is_wait)):
                     raise
             await self._core.io.sleep(delay)
 
@@ -291,7 +346,7 @@ class Api(AsyncOperations):
             unsent = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
             problem = f"{name} got no response: {core.redactor.reason(cause)}"
             raise errors.TransportError(problem, check, in_doubt=not unsent, **known) from None
-        core.note(response)
+        core.note(response, self._is_wait)
         return self._open(name, response, receiver.body)
 
     async def _exchange(self, request: httpx.Request, receiver: Receiver, timeout: float) -> httpx.Response:
@@ -299,7 +354,11 @@ class Api(AsyncOperations):
         timeout = min(timeout, self._left)
         limits = httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT))
         request.extensions["timeout"] = limits.as_dict()
-        return await self._core.io.send(request, receiver)
+        token = EXCHANGE.set(True)
+        try:
+            return await self._core.io.send(request, receiver)
+        finally:
+            EXCHANGE.reset(token)
 
     def _open(self, name: str, response: httpx.Response, body: bytearray) -> Any:
         """Returns the `data` of a success; raises the error of anything else."""
@@ -384,8 +443,11 @@ def encode(value: object) -> bytes:
     """Writes JSON. A decimal that no double holds becomes text."""
 
     def other(value: object) -> object:
-        if isinstance(value, Decimal) and value.is_finite():
-            return float(value) if Decimal(repr(float(value))) == value else format(value, "f")
+        exact = number(value)
+        if isinstance(exact, Decimal) and exact.is_finite():
+            return float(exact) if Decimal(repr(float(exact))) == exact else format(exact, "f")
+        if isinstance(exact, (int, float)):
+            return exact
         raise TypeError(f"a value of type {type(value).__name__} has no form there")
 
     try:

@@ -29,7 +29,8 @@ _SERVE = ("serve", "--ephemeral", "--port=0", "--storage-port=0", "--controls-po
 
 
 class Service:
-    """A running service. Leaving its `with` block stops it, and removes its data."""
+    """A running service. Leaving its `with` block stops it, and removes its data; so does the end of this process, except
+    on Windows."""
 
     base_url: str
     """The root of the API, which ends in `/api/v1`."""
@@ -41,6 +42,10 @@ class Service:
     def __init__(self, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
         """Takes a service that runs: see `start`."""
         self._process = process
+        # A process that is killed runs no code of its own, but the standard input of a program that it started ends.
+        watch = ["sh", "-c", 'read -r _; kill "$0"', str(process.pid)]
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        self._watch = subprocess.Popen(watch, stdin=pipe, stdout=null, stderr=null) if os.name == "posix" else None
         self.base_url = ready["base_url"]
         self.api_key = ready["api_key"]
         self.data_folder = ready["data_dir"]
@@ -87,6 +92,10 @@ class Service:
     def stop(self) -> None:
         """Stops the service. A second call has no effect."""
         self._controls.close()
+        if self._watch is not None and self._watch.stdin is not None:
+            self._watch.kill()
+            self._watch.wait()
+            self._watch.stdin.close()
         self._process.terminate()
         try:
             self._process.wait(_STOP_TIMEOUT)
