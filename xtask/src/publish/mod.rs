@@ -61,7 +61,8 @@ pub(crate) struct Job {
 impl Job {
     /// Checks, writes, checks what was written, and only then moves it to its path.
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
-        let mut report = check_version(root)?;
+        let mut report = lint(root)?;
+        report.push_str(&check_version(root)?);
         let path = root.join(DOCUMENT);
         let document = Document::load(&path)?;
         let ordered: Tree =
@@ -72,8 +73,6 @@ impl Job {
         report.push_str(&format!("{examples} examples fit their schemas\n"));
 
         let releases = changelog::releases(root, &ordered)?;
-        // The linters are programs of Node.js: what is found without them is found at once.
-        report.push_str(&lint(root)?);
         let scratch = Scratch::new(root)?;
         let tools = Tools::install(root, &LINTERS)?;
         let consumers = Consumer::all(root)?;
