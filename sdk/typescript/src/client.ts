@@ -118,7 +118,7 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
     }
     values[name] = stored.get(unique);
   }
-  return create(api, model, values, key);
+  return create(api, model, values, key, options.key !== undefined);
 }
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */

@@ -115,16 +115,22 @@ const HISTORIES = {
   "not read": "the service has not confirmed its idempotency key",
 };
 
+const SEARCH = "look for the task in the history before you create it again: a second task is billed too";
+const SAME_KEY = "make the same call with this `key`: it returns the task, or creates it if there is none";
+
 /** How much of the history was read. */
 export type History = keyof typeof HISTORIES;
 
 /** A create was sent, its response was lost, and it is unknown whether it made a task. */
 export class OutcomeUnknown extends InferstoreError {
-  constructor(cause: CallError, /** Tasks in the history that may be the one. */ readonly candidates: string[], readonly history: History) {
+  /** The idempotency key, where the service knows keys: the same call with it returns the task, or creates it. */
+  readonly key: string | undefined;
+
+  constructor(cause: CallError, /** Tasks in the history that may be the one. */ readonly candidates: string[], readonly history: History, key?: string) {
     const listed = candidates.map((task) => shown(task)).join(", ");
     const found = listed ? `these tasks may be the one: ${listed}` : HISTORIES[history];
-    const hint = "look for the task in the history before you create it again: a second task is billed too";
-    super(`${cause.message}; whether a task was created is unknown: ${found}`, hint);
+    super(`${cause.message}; whether a task was created is unknown: ${found}`, key === undefined ? SEARCH : SAME_KEY);
+    this.key = key;
   }
 }
 

@@ -179,7 +179,7 @@ export class Api extends Operations {
     return [response, await new Response(response.body?.pipeThrough(limit)).blob()];
   }
 
-  /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
+  /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. Creates alone have a key. */
   async operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
     const { body, query = {}, repeatable = true, key } = options;
     const url = new URL(this.core.baseUrl + path);
@@ -189,25 +189,31 @@ export class Api extends Operations {
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
-    return this.retried((attempt) =>
-      this.#attempt<T>(name, url.href, init).catch((error: unknown) => {
+    const isKeyed = () => key !== undefined && this.core.knowsKeys;
+    const send = async (attempt: number) => {
+      try {
+        const data = await this.#attempt<T>(name, url.href, init);
+        const { data: task } = asObject(data);
+        if (key === undefined || (typeof task === "string" && task.trim())) return data;
+        throw new CallError(name, "decode", `${name}: the response names no task`, CHECK_BASE_URL, { inDoubt: true });
+      } catch (error) {
         if (!(error instanceof CallError)) throw error;
         const { kind, context } = error;
         // With a key, whatever leaves a doubt is sent again.
-        const isKeyed = key !== undefined && this.core.knowsKeys;
         const mayPass = kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : kind !== "too-large";
         const isUnsent = kind === "transport" && !context.inDoubt;
-        error.isRetryable = isUnsent || ((repeatable || isKeyed) && mayPass) || (isKeyed && context.inDoubt);
+        error.isRetryable = isUnsent || ((repeatable || isKeyed()) && mayPass) || (isKeyed() && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
         context.inDoubt = inDoubt ||= context.inDoubt;
         throw error;
-      }),
-    );
+      }
+    };
+    return this.retried(send, () => inDoubt && isKeyed());
   }
 
-  /** Repeats work after its retryable failures, with backoff. */
-  async retried<T>(work: (attempt: number) => Promise<T>): Promise<T> {
+  /** Repeats work after its retryable failures, with backoff; what may have made a task until the deadline, if there is one. */
+  async retried<T>(work: (attempt: number) => Promise<T>, mayHaveTask = () => false): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await work(attempt);
@@ -216,8 +222,10 @@ export class Api extends Operations {
         const { retryAfter = 0 } = error.context;
         const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
         const delay = Math.max(Math.random() * longest, retryAfter * 1000);
-        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left || this.core.budget < 1) throw error;
-        this.core.budget--;
+        const isUnlimited = this.#end < Infinity && mayHaveTask();
+        const isLast = attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || this.core.budget < 1;
+        if (delay >= this.left || (isLast && !isUnlimited)) throw error;
+        if (!isUnlimited) this.core.budget--;
         await this.sleep(delay);
       }
     }
