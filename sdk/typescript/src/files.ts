@@ -33,8 +33,9 @@ export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
 export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", given?: string) {
+  if (!(blob instanceof Blob)) throw new InvalidArgument('file: expected a File or a Blob, such as new File([bytes], "photo.png")');
   if (!blob.size || blob.size > MAX_SIZE) throw new FileError(name, `it has ${blob.size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
-  const head = String.fromCharCode(...new Uint8Array(await blob.slice(0, 16).arrayBuffer()));
+  const head = String.fromCharCode(...new Uint8Array(await read(blob.slice(0, 16), name)));
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
   const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
@@ -42,8 +43,15 @@ export async function prepare(blob: Blob, name = blob instanceof File ? blob.nam
   return { blob, name, mime };
 }
 
-export async function sha256(content: Blob): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await content.arrayBuffer()));
+/** Reads a file, which may have changed since it was opened. */
+async function read(content: Blob, name: string): Promise<ArrayBuffer> {
+  return content.arrayBuffer().catch((error: unknown) => {
+    throw new FileError(name, `it cannot be read: ${shown(reasonOf(error))}`);
+  });
+}
+
+export async function sha256(content: Blob, name: string): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await read(content, name)));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

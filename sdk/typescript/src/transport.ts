@@ -1,6 +1,6 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument } from "./errors.js";
+import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument, OutcomeUnknown } from "./errors.js";
 import { type Disposition, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
@@ -138,14 +138,16 @@ export class Api extends Operations {
     });
   }
 
-  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task. */
-  async bounded<T>(disposition: Disposition, work: () => Promise<T>): Promise<T> {
+  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task.
+   * `withoutTask` is added to the hint if there is none. */
+  async bounded<T>(disposition: Disposition, work: () => Promise<T>, withoutTask = ""): Promise<T> {
     try {
       return await work();
     } catch (error) {
       const isOfCall = (error instanceof CallError && !error.isPermanent && !error.task) || error instanceof FileError;
       const reported = isOfCall && !this.left ? new DeadlineReached(disposition) : error;
       if (reported instanceof InferstoreError) reported.uploads = this.uploads;
+      if (reported instanceof InferstoreError && !reported.task && !(reported instanceof OutcomeUnknown)) reported.hint += withoutTask;
       throw reported;
     }
   }
