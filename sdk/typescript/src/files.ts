@@ -3,7 +3,7 @@
 import { FileError, InvalidArgument, isTransient, type Redactor, shown } from "./errors.js";
 import type { UploadFolder } from "./generated.js";
 import { isWebUrl } from "./inputs.js";
-import { type Api, asObject, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
+import { type Api, asObject, decode, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
 
 const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
@@ -58,16 +58,15 @@ export async function sha256(content: Blob, name: string): Promise<string> {
 /** Uploads a file, again with a new target when its target was rejected. */
 export async function upload(api: Api, source: Source, folder: UploadFolder = "samples", orgUsername?: string): Promise<UploadedFile> {
   const { blob, name, mime } = source;
-  let target: Awaited<ReturnType<typeof presign>> | undefined;
+  let target = await presign(api, source, folder, orgUsername);
   return api.retried(async () => {
-    target ??= await presign(api, source, folder, orgUsername);
     try {
       const { endpoint, init, redactor, downloadUrl } = target;
       await transfer(api, name, endpoint, init, redactor, 64 * 1024, blob.size);
       return { downloadUrl, name, mime, size: blob.size };
     } catch (error) {
       if (error instanceof FileError && error.context.expired) {
-        target = undefined;
+        target = await presign(api, source, folder, orgUsername);
         error.isRetryable = true;
       }
       throw error;
@@ -80,12 +79,7 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   const body = { folder, mime, name, size: blob.size, ...(orgUsername !== undefined && { org_username: orgUsername }) };
   const path = "/api-key/storage/upload/create-presigned-url";
   const { endpoint, fields, download_url: downloadUrl } = asObject(await api.operation("createPresignedUpload", "POST", path, { body }));
-  let members: unknown;
-  try {
-    members = JSON.parse(String(fields || "{}"));
-  } catch {
-    // The text is a secret, so its parser must not quote it.
-  }
+  const members = decode(String(fields || "{}"));
   if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || asObject(members) !== members) {
     throw new FileError(name, "the upload target of the service is not a URL with fields");
   }

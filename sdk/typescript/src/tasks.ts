@@ -148,7 +148,7 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
   let delay = isNew ? next() : 0;
   // Before the deadline there is time for a cancel and its response.
   const reserve = cancelAtDeadline ? Math.min(api.left / 5, 2_000) : 0;
-  const reader = new Api(api.core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
+  const reader = new Api(api.core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal }, api.core.waitBudget);
   for (;;) {
     // One more read before the end, unless this was it.
     if (delay >= reader.left) delay = reader.left > LAST_READ ? reader.left - LAST_READ : reader.left;

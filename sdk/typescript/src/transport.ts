@@ -67,7 +67,9 @@ export class Core {
   #clock: number | undefined;
   /** Whether the service announces that it knows idempotency keys. */
   knowsKeys = false;
-  budget = RETRY.budget;
+  readonly budget = { left: RETRY.budget };
+  /** Waits last as long as an outage, and would leave no retry for other calls. */
+  readonly waitBudget = { left: RETRY.budget };
   /** Tasks of this client: a lost create must not adopt one of them. */
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
@@ -105,7 +107,6 @@ export class Core {
     const time = Date.parse(headers.get("date") ?? "");
     if (ok && !Number.isNaN(time)) this.#clock = time - performance.now();
     this.knowsKeys = headers.has(RETENTION) || (this.knowsKeys && !ok);
-    if (ok) this.budget = Math.min(this.budget + 0.5, RETRY.budget);
   }
 }
 
@@ -116,7 +117,7 @@ export class Api extends Operations {
   readonly uploads: string[] = [];
   readonly #end: number;
 
-  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
+  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}, readonly budget = core.budget) {
     super();
     if (typeof deadlineMs !== "number" || !(deadlineMs >= 0)) throw new InvalidArgument("deadlineMs: expected a number of milliseconds, 0 or more");
     this.signal = signal ?? new AbortController().signal;
@@ -134,7 +135,7 @@ export class Api extends Operations {
     return new Promise((resolve, reject) => {
       const forget = onAbort(this.signal, () => (clearTimeout(timer), reject(this.signal.reason)));
       const timer = setTimeout(() => (forget(), resolve()), delay);
-      needless?.addEventListener("abort", () => (clearTimeout(timer), forget()));
+      if (needless) onAbort(needless, () => (clearTimeout(timer), forget()));
     });
   }
 
@@ -225,9 +226,9 @@ export class Api extends Operations {
         const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
         const delay = Math.max(Math.random() * longest, retryAfter * 1000);
         const isUnlimited = this.#end < Infinity && mayHaveTask();
-        const isLast = attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || this.core.budget < 1;
+        const isLast = attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || this.budget.left < 1;
         if (delay >= this.left || (isLast && !isUnlimited)) throw error;
-        if (!isUnlimited) this.core.budget--;
+        if (!isUnlimited) this.budget.left--;
         await this.sleep(delay);
       }
     }
@@ -244,6 +245,7 @@ export class Api extends Operations {
       throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
     });
     this.core.note(response);
+    if (response.ok) this.budget.left = Math.min(this.budget.left + 0.5, RETRY.budget);
     return open<T>(this.core.redactor, name, url, response, await body.text());
   }
 }
@@ -317,7 +319,7 @@ export function asArray(value: unknown): unknown[] {
 }
 
 /** Parses JSON: a number that no double holds, and each exact decimal, becomes text; what is no JSON, `undefined`. */
-function decode(text: string): unknown {
+export function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
     token.startsWith('"') || token.length < 16 || plainDecimal(token) === plainDecimal(Number(token)) ? token : `"${token}"`);

@@ -6,8 +6,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import { InferstoreError, OutcomeUnknown } from "../src/index.js";
-import { RETRY } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, withoutKeys, tasksByPicture } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, tasksByPicture, withoutKeys, withRetry } from "./service.js";
 import { Service } from "../src/testing.js";
 
 const CREATES = Number(process.env["INFERSTORE_CREATES"] ?? "6");
@@ -154,17 +153,6 @@ for (const knowsKeys of [true, false]) {
       });
       if (!knowsKeys) assert.ok(sent <= CREATES, `${point.name}: sent ${sent} times`);
     });
-  }
-}
-
-/** Runs work with other settings of the retries. */
-async function withRetry(settings: Partial<typeof RETRY>, work: () => Promise<void>): Promise<void> {
-  const usual = { ...RETRY };
-  Object.assign(RETRY, settings);
-  try {
-    await work();
-  } finally {
-    Object.assign(RETRY, usual);
   }
 }
 

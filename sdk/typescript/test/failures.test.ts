@@ -8,9 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { CallError, Client, type ClientOptions, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
+import { CallError, Client, type ClientOptions, DeadlineReached, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
 import { retryAfterOf } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL, withRetry } from "./service.js";
 import { Service } from "../src/testing.js";
 
 const HTML = { headers: { "content-type": "text/html" }, body: "<html><h1>502 Bad Gateway</h1></html>" };
@@ -87,6 +87,26 @@ test("an upload survives a store that fails", async () => {
   assert.match(String(await failure(client.download(downloadUrl, { maxSize: 10 }))), /more than 10 bytes/);
   await client.deleteFile(downloadUrl);
   assert.ok((await failure(client.download(downloadUrl))) instanceof FileError);
+});
+
+test("an upload target is requested with the retries of one call", async () => {
+  await service.fault("status", { operation: "createPresignedUpload", status: 503 });
+  await withRetry({ maxBackoff: 20 }, async () => {
+    const error = await failure(client.upload(new File([PIXEL], "a.png")));
+    assert.ok(error instanceof CallError && error.attempts === 5, inspect(error));
+  });
+  assert.equal((await service.requests("createPresignedUpload")).length, 5);
+});
+
+test("a wait takes no retry from other calls", async () => {
+  const task = await client.createOnce(MODEL, INPUTS);
+  await service.fault("status", { operation: "getTask", status: 503 });
+  await withRetry({ budget: 4, maxBackoff: 10 }, async () => {
+    const client = service.client();
+    assert.ok((await failure(client.wait(task, { deadlineMs: 1_000 }))) instanceof DeadlineReached);
+    await service.fault("status", { operation: "getBalance", status: 503, times: 3 });
+    assert.ok((await client.balance()).balance);
+  });
 });
 
 type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer] | undefined;
