@@ -7,9 +7,8 @@ import { type Api, asObject, decode, reasonOf, type Reply, retryAfterOf, TooLarg
 
 const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
-/** The slowest line that a transfer allows for, in bytes per millisecond. */
-const MIN_THROUGHPUT = 32;
-const TRANSFER_TIMEOUT = 30_000;
+/** Milliseconds without a byte of a download, and for a whole transfer with the throughput of the slowest line, in bytes/ms. */
+export const TRANSFER = { timeout: 30_000, minThroughput: 32 };
 const SIGNATURES: Array<[RegExp, string]> = [
   [/^\x89PNG\r\n\x1a\n/, "image/png"], [/^\xff\xd8\xff/, "image/jpeg"], [/^GIF8/, "image/gif"], [/^RIFF.{4}WEBP/s, "image/webp"],
   [/^(II\*\0|MM\0\*)/, "image/tiff"],
@@ -98,7 +97,9 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
 
 /** One exchange with object storage. */
 async function transfer(api: Api, label: string, url: string, init: RequestInit, redactor: Redactor, maxSize: number, size: number): Promise<Reply> {
-  const reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize).catch((error: unknown) => {
+  const timeout = TRANSFER.timeout + size / TRANSFER.minThroughput;
+  // Nothing shows how far an upload is.
+  const reply = await api.exchange(url, init, timeout, maxSize, init.body ? timeout : TRANSFER.timeout).catch((error: unknown) => {
     api.signal.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
     const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;

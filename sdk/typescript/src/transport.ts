@@ -153,33 +153,38 @@ export class Api extends Operations {
     }
   }
 
-  /** Sends a request once, and reads its response up to a size and a time. */
-  async exchange(url: string, init: RequestInit, timeout: number, maxSize: number): Promise<Reply> {
+  /** Sends a request once, and reads its response up to a size, a time, and a time without a byte of it. */
+  async exchange(url: string, init: RequestInit, timeout: number, maxSize: number, idleTimeout = timeout): Promise<Reply> {
     const own = new AbortController();
-    const limit = Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 3)) + 1;
+    let heard = performance.now();
+    const end = heard + Math.min(timeout, this.left);
     // On Node.js 20, a garbage collection may take the signal of `AbortSignal.any`, and that of a response whose body is read.
-    const late = this.sleep(limit, own.signal).then(() => Promise.reject(new Error("it was not complete in time")));
+    const watch = async (): Promise<never> => {
+      // A timer takes 31 bits of milliseconds.
+      for (let left; (left = Math.min(end, heard + idleTimeout) - performance.now()) > 0; ) await this.sleep(Math.min(left, 2 ** 31 - 1), own.signal);
+      throw new Error("it was not complete in time");
+    };
     try {
-      return await Promise.race([late, this.#receive(url, { ...init, signal: own.signal }, maxSize)]);
+      return await Promise.race([watch(), this.#receive(url, { ...init, signal: own.signal }, maxSize, () => (heard = performance.now()))]);
     } finally {
       own.abort();
     }
   }
 
-  async #receive(url: string, init: RequestInit, maxSize: number): Promise<Reply> {
+  async #receive(url: string, init: RequestInit, maxSize: number, heard: () => void): Promise<Reply> {
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init });
-    let size = 0;
-    const limit = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-      transform(part, controller) {
-        size += part.length;
-        if (size <= maxSize) controller.enqueue(part);
-        else if (response.ok) controller.error(new TooLarge());
-        else controller.terminate();
-      },
-    });
-    return [response, await new Response(response.body?.pipeThrough(limit)).blob()];
+    const reader = response.body?.getReader();
+    const parts: Array<Uint8Array<ArrayBuffer>> = [];
+    for (let size = 0; ; ) {
+      const part = (await reader?.read())?.value;
+      size += part?.length ?? 0;
+      if (size > maxSize && response.ok) throw new TooLarge();
+      if (!part || size > maxSize) return [response, new Blob(parts)];
+      parts.push(part);
+      heard();
+    }
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. Creates alone have a key. */

@@ -9,6 +9,7 @@ import { inspect } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { CallError, Client, type ClientOptions, DeadlineReached, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
+import { TRANSFER } from "../src/files.js";
 import { retryAfterOf } from "../src/transport.js";
 import { failure, INPUTS, MODEL, OUTPUT, PIXEL, withRetry } from "./service.js";
 import { Service } from "../src/testing.js";
@@ -197,6 +198,26 @@ test("values that JSON cannot hold are refused before anything is uploaded", asy
     }
   });
   assert.deepEqual([...new Set(paths)], ["/api/v1/api-key/model/m/versioning"]);
+});
+
+test("a download without a byte ends, and is tried again; a slow one continues", async () => {
+  const usual = { ...TRANSFER };
+  TRANSFER.timeout = 300;
+  try {
+    const replies: Array<ReturnType<Respond>> = [undefined, [200, { "content-length": "9" }, "half"], [200, {}, "the whole"]];
+    await scripted(() => replies.shift(), async (origin) => {
+      const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" });
+      assert.equal(await (await client.download(`${origin}/file`)).text(), "the whole");
+      const error = await failure(withRetry({ maxAttempts: 2 }, async () => void (await client.download(`${origin}/file`))));
+      assert.ok(error instanceof FileError && error.isRetryable && /complete in time/.test(error.message), inspect(error));
+    });
+    const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
+    await service.fault("drip_body", { operation: "getObject", bytes: 1, pause_ms: 10 });
+    assert.equal((await client.download(downloadUrl)).size, PIXEL.length);
+    assert.equal((await service.requests("getObject")).length, 1);
+  } finally {
+    Object.assign(TRANSFER, usual);
+  }
 });
 
 test("a garbage collection ends no time limit", async () => {
