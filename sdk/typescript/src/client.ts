@@ -51,19 +51,20 @@ export class Client extends Operations {
   /** Uploads the files, creates the task at most once, waits for it, and returns its outcome. */
   async run<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions & WaitOptions = {}): Promise<Outcome<Output<M>>> {
     const api = new Api(this.#core, options);
-    return api.bounded("no task was created", async () => {
+    const work = async () => {
       const { task, isAdopted } = await start(api, model, inputs, options);
       // An adopted task without an upload of this run may be that of another program.
       const cancelAtDeadline = options.cancelAtDeadline && (api.uploads.length > 0 || !isAdopted);
       const outcome = await wait(api, task, cancelAtDeadline, true);
       return { ...outcome, output: outcome.output as Output<M>, storedInputs: api.uploads, isAdopted };
-    });
+    };
+    return api.bounded("this call created no task", work, noTask(options.key));
   }
 
   /** Creates the task at most once, and returns its identifier. */
   async createOnce<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions = {}): Promise<string> {
     const api = new Api(this.#core, options);
-    return api.bounded("no task was created", async () => (await start(api, model, inputs, options)).task);
+    return api.bounded("this call created no task", async () => (await start(api, model, inputs, options)).task, noTask(options.key));
   }
 
   /** Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded. */
@@ -89,6 +90,11 @@ export class Client extends Operations {
   }
 }
 
+/** The end of the hint of an error without a task. */
+function noTask(key?: string): string {
+  return `; this call created no task${key === undefined ? "" : ", but an earlier one with the same key may have"}`;
+}
+
 /** Creates the task at most once, with its files uploaded before. */
 async function start(api: Api, model: string, inputs: object, options: CreateOptions) {
   const { key = crypto.randomUUID(), maxCost, requireServing = false, folder } = options;
@@ -110,7 +116,7 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
   const stored = new Map<string, string>();
   for (const [name, source] of sources) {
     // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
-    const unique = (await files.sha256(new Blob([key, " ", source.mime, " ", source.blob]))).slice(0, 32);
+    const unique = (await files.sha256(new Blob([key, " ", source.mime, " ", source.blob]), source.name)).slice(0, 32);
     if (!stored.has(unique)) {
       const { downloadUrl } = await files.upload(api, { ...source, name: `${unique}-${source.name}` }, folder);
       stored.set(unique, downloadUrl);
@@ -118,7 +124,7 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
     }
     values[name] = stored.get(unique);
   }
-  return create(api, model, values, key);
+  return create(api, model, values, key, options.key !== undefined);
 }
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */

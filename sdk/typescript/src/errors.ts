@@ -49,7 +49,7 @@ export class InferstoreError extends Error {
   /** URLs of the inputs that a failed run has stored, which no text shows. They are billed until they are deleted. */
   accessor uploads: string[] = [];
 
-  constructor(message: string, readonly hint: string, /** The task, if one was created. */ public task?: string) {
+  constructor(message: string, public hint: string, /** The task, if one was created. */ public task?: string) {
     super(message);
   }
 }
@@ -57,7 +57,7 @@ export class InferstoreError extends Error {
 /** An argument or a setting cannot be used. Nothing was sent. */
 export class InvalidArgument extends InferstoreError {
   constructor(message: string) {
-    super(message, "fix what the message names and try again; nothing was sent");
+    super(message, "fix what the message names and try again");
   }
 }
 
@@ -115,33 +115,39 @@ const HISTORIES = {
   "not read": "the service has not confirmed its idempotency key",
 };
 
+const SEARCH = "look for the task in the history before you create it again: a second task is billed too";
+const SAME_KEY = "make the same call with this `key`: it returns the task, or creates it if there is none";
+
 /** How much of the history was read. */
 export type History = keyof typeof HISTORIES;
 
 /** A create was sent, its response was lost, and it is unknown whether it made a task. */
 export class OutcomeUnknown extends InferstoreError {
-  constructor(cause: CallError, /** Tasks in the history that may be the one. */ readonly candidates: string[], readonly history: History) {
+  /** The idempotency key, where the service knows keys: the same call with it returns the task, or creates it. */
+  readonly key: string | undefined;
+
+  constructor(cause: CallError, /** Tasks in the history that may be the one. */ readonly candidates: string[], readonly history: History, key?: string) {
     const listed = candidates.map((task) => shown(task)).join(", ");
     const found = listed ? `these tasks may be the one: ${listed}` : HISTORIES[history];
-    const hint = "look for the task in the history before you create it again: a second task is billed too";
-    super(`${cause.message}; whether a task was created is unknown: ${found}`, hint);
+    super(`${cause.message}; whether a task was created is unknown: ${found}`, key === undefined ? SEARCH : SAME_KEY);
+    this.key = key;
   }
 }
 
-/** A run costs more than its limit, or the service states no price. No task was created. */
+/** A run costs more than its limit, or the service states no price. This call created no task. */
 export class CostLimitExceeded extends InferstoreError {
   constructor(readonly quote: string | undefined, readonly maxCost: string) {
     const problem = quote === undefined ? "the service states no price to compare with" : `a run costs ${quote}, more than`;
-    super(`${problem} the limit of ${maxCost}`, "change maxCost, or choose another model; no task was created");
+    super(`${problem} the limit of ${maxCost}`, "change maxCost, or choose another model");
   }
 }
 
-/** No node serves the model. No task was created. */
+/** No node serves the model. This call created no task. */
 export class ModelOffline extends InferstoreError {
   override isRetryable = true;
 
   constructor(model: string) {
-    super(`no node serves the model ${shown(model)}`, "try again later, or run without requireServing; no task was created");
+    super(`no node serves the model ${shown(model)}`, "try again later, or run without requireServing");
   }
 }
 
@@ -168,7 +174,7 @@ export class TaskCanceled extends InferstoreError {
 }
 
 const DISPOSITIONS = {
-  "no task was created": "allow more time; no task was created",
+  "this call created no task": "allow more time",
   "the task was canceled while it was queued": "allow more time and run it again; the task is not billed",
   "whether the task was canceled is unknown": "read the task to see whether it was canceled",
   "the task has not ended": "wait for the task again; it is billed if it succeeds",

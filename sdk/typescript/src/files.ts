@@ -3,13 +3,12 @@
 import { FileError, InvalidArgument, isTransient, type Redactor, shown } from "./errors.js";
 import type { UploadFolder } from "./generated.js";
 import { isWebUrl } from "./inputs.js";
-import { type Api, asObject, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
+import { type Api, asObject, decode, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
 
 const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
-/** The slowest line that a transfer allows for, in bytes per millisecond. */
-const MIN_THROUGHPUT = 32;
-const TRANSFER_TIMEOUT = 30_000;
+/** Milliseconds without a byte of a download, and for a whole transfer with the throughput of the slowest line, in bytes/ms. */
+export const TRANSFER = { timeout: 30_000, minThroughput: 32 };
 const SIGNATURES: Array<[RegExp, string]> = [
   [/^\x89PNG\r\n\x1a\n/, "image/png"], [/^\xff\xd8\xff/, "image/jpeg"], [/^GIF8/, "image/gif"], [/^RIFF.{4}WEBP/s, "image/webp"],
   [/^(II\*\0|MM\0\*)/, "image/tiff"],
@@ -33,8 +32,9 @@ export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
 export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", given?: string) {
+  if (!(blob instanceof Blob)) throw new InvalidArgument('file: expected a File or a Blob, such as new File([bytes], "photo.png")');
   if (!blob.size || blob.size > MAX_SIZE) throw new FileError(name, `it has ${blob.size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
-  const head = String.fromCharCode(...new Uint8Array(await blob.slice(0, 16).arrayBuffer()));
+  const head = String.fromCharCode(...new Uint8Array(await read(blob.slice(0, 16), name)));
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
   const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
@@ -42,24 +42,30 @@ export async function prepare(blob: Blob, name = blob instanceof File ? blob.nam
   return { blob, name, mime };
 }
 
-export async function sha256(content: Blob): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await content.arrayBuffer()));
+/** Reads a file, which may have changed since it was opened. */
+async function read(content: Blob, name: string): Promise<ArrayBuffer> {
+  return content.arrayBuffer().catch((error: unknown) => {
+    throw new FileError(name, `it cannot be read: ${shown(reasonOf(error))}`);
+  });
+}
+
+export async function sha256(content: Blob, name: string): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", await read(content, name)));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Uploads a file, again with a new target when its target was rejected. */
 export async function upload(api: Api, source: Source, folder: UploadFolder = "samples", orgUsername?: string): Promise<UploadedFile> {
   const { blob, name, mime } = source;
-  let target: Awaited<ReturnType<typeof presign>> | undefined;
+  let target = await presign(api, source, folder, orgUsername);
   return api.retried(async () => {
-    target ??= await presign(api, source, folder, orgUsername);
     try {
       const { endpoint, init, redactor, downloadUrl } = target;
       await transfer(api, name, endpoint, init, redactor, 64 * 1024, blob.size);
       return { downloadUrl, name, mime, size: blob.size };
     } catch (error) {
       if (error instanceof FileError && error.context.expired) {
-        target = undefined;
+        target = await presign(api, source, folder, orgUsername);
         error.isRetryable = true;
       }
       throw error;
@@ -72,12 +78,7 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   const body = { folder, mime, name, size: blob.size, ...(orgUsername !== undefined && { org_username: orgUsername }) };
   const path = "/api-key/storage/upload/create-presigned-url";
   const { endpoint, fields, download_url: downloadUrl } = asObject(await api.operation("createPresignedUpload", "POST", path, { body }));
-  let members: unknown;
-  try {
-    members = JSON.parse(String(fields || "{}"));
-  } catch {
-    // The text is a secret, so its parser must not quote it.
-  }
+  const members = decode(String(fields || "{}"));
   if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || asObject(members) !== members) {
     throw new FileError(name, "the upload target of the service is not a URL with fields");
   }
@@ -96,7 +97,9 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
 
 /** One exchange with object storage. */
 async function transfer(api: Api, label: string, url: string, init: RequestInit, redactor: Redactor, maxSize: number, size: number): Promise<Reply> {
-  const reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize).catch((error: unknown) => {
+  const timeout = TRANSFER.timeout + size / TRANSFER.minThroughput;
+  // Nothing shows how far an upload is.
+  const reply = await api.exchange(url, init, timeout, maxSize, init.body ? timeout : TRANSFER.timeout).catch((error: unknown) => {
     api.signal.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
     const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;

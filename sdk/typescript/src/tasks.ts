@@ -1,8 +1,8 @@
 /** Tasks: creating one at most once, the search of the history for a lost one, and waiting for its end.
  *
  * Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
- * was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
- * must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
+ * was lost is sent again with its key, until the deadline. Elsewhere it is looked for in the task history: the model, the
+ * inputs and the time must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
 
 import { CallError, DeadlineReached, type Disposition, type History, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
 import type { TaskDetail, TaskRecord } from "./generated.js";
@@ -31,8 +31,8 @@ export interface Outcome<Output = unknown> {
   detail: TaskDetail;
 }
 
-/** Creates the task, or finds the one that a lost create became. */
-export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string) {
+/** Creates the task, or finds the one that a lost create became. `isOwn`: the caller chose the key. */
+export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, isOwn: boolean) {
   const { core } = api;
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
   for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);
@@ -41,10 +41,7 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
   const shownTime = core.serviceTime() ?? Infinity;
   try {
     const path = `/api-key/model/${segment("model", model)}/task`;
-    const { data: task } = asObject(await api.operation("createTask", "POST", path, { body: inputs, repeatable: false, key }));
-    if (typeof task !== "string" || !task.trim()) {
-      throw new CallError("createTask", "decode", "createTask: the response names no task", "look for the task in the history", { inDoubt: true });
-    }
+    const { data: task } = await api.operation<{ data: string }>("createTask", "POST", path, { body: inputs, repeatable: false, key });
     core.known.set(task, true);
     open.until = 0;
     return { task, isAdopted: false };
@@ -53,7 +50,7 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
     // The task of a create of unknown outcome may still appear in the history.
     open.until = isRefused ? 0 : performance.now() + MIN_DOUBT;
     if (isRefused || !(error instanceof CallError)) throw error;
-    if (core.knowsKeys) throw new OutcomeUnknown(error, [], "not read");
+    if (core.knowsKeys) throw Object.assign(new OutcomeUnknown(error, [], "not read", key), { isRetryable: isOwn });
     const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
     const task = await find(api, open, createdAt, error);
     open.until = 0;
@@ -151,7 +148,7 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
   let delay = isNew ? next() : 0;
   // Before the deadline there is time for a cancel and its response.
   const reserve = cancelAtDeadline ? Math.min(api.left / 5, 2_000) : 0;
-  const reader = new Api(api.core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
+  const reader = new Api(api.core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal }, api.core.waitBudget);
   for (;;) {
     // One more read before the end, unless this was it.
     if (delay >= reader.left) delay = reader.left > LAST_READ ? reader.left - LAST_READ : reader.left;

@@ -16,6 +16,7 @@ import type { ClientOptions } from "./transport.js";
 const COMMAND_VARIABLE = "INFERSTORE_COMMAND";
 const START_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_MS = 15_000;
+const HAS_SH = process.platform !== "win32";
 const SERVE = ["serve", "--ephemeral", "--port=0", "--storage-port=0", "--controls-port=0", "--ready-json", "--no-console"];
 
 interface Ready {
@@ -52,10 +53,11 @@ export class Service {
   readonly #controlsUrl: string;
   readonly #token: string;
 
-  private constructor(child: ChildProcess, ready: Ready) {
+  private constructor(child: ChildProcess, stopGuard: () => void, ready: Ready) {
     this.#child = child;
-    this.#kill = () => void child.kill();
-    // A service that a test forgets to stop neither keeps the process of the tests alive nor outlives it.
+    // A second signal would end the service at once, with its data left.
+    this.#kill = () => void (stopGuard(), child.kill());
+    // A service that a test forgets to stop does not keep the process of the tests alive.
     child.unref();
     for (const pipe of [child.stdout, child.stderr]) (pipe as Socket | null)?.unref();
     process.once("exit", this.#kill);
@@ -78,7 +80,9 @@ export class Service {
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith("INFERSTORE_"));
     const env = { ...Object.fromEntries(own), INFERSTORE_LOG: "error" };
     const program = command();
-    const child = spawn(program, [...SERVE, ...options], { env, stdio: ["ignore", "pipe", "pipe"] });
+    // Ctrl-C of a terminal reaches the tests alone, and their end is that of the service.
+    const child = spawn(program, [...SERVE, ...options], { env, stdio: ["ignore", "pipe", "pipe"], detached: HAS_SH });
+    const stopGuard = endWithThisProcess(child);
     let log = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => (log = (log + text).slice(-10_000)));
     const timeout = setTimeout(() => child.kill("SIGKILL"), START_TIMEOUT_MS);
@@ -86,7 +90,7 @@ export class Service {
       const ended = once(child, "close").then(() => undefined);
       const line = await Promise.race([once(createInterface(child.stdout), "line"), ended]);
       if (!line) throw new Error(`${program} serve did not start, exit code ${child.exitCode}: ${log.trim()}`);
-      return new Service(child, JSON.parse(line[0] as string) as Ready);
+      return new Service(child, stopGuard, JSON.parse(line[0] as string) as Ready);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
       const hint = `put it in PATH, as the package @inferstore/bin does, or set ${COMMAND_VARIABLE} to the path of a built one, such as target/debug/inferstore`;
@@ -165,6 +169,19 @@ export async function serviceFixture({}: object, use: (service: Service) => Prom
   } finally {
     await service.stop();
   }
+}
+
+/** Starts a shell that ends the service when this process ends, also by a signal: its standard input is closed then.
+ * Returns what stops the shell. Without one, as on Windows, only a usual end of this process is that of the service. */
+function endWithThisProcess(child: ChildProcess): () => void {
+  if (!HAS_SH || child.pid === undefined) return () => undefined;
+  const guard = spawn("sh", ["-c", 'read -r _; kill "$0"', String(child.pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
+  guard.on("error", () => undefined).unref();
+  (guard.stdin as Socket | null)?.on("error", () => undefined).unref();
+  // Node.js sends a signal for a process that did not start to the whole group of this one.
+  const stop = () => void (guard.pid !== undefined && guard.kill("SIGKILL"));
+  child.once("exit", stop);
+  return stop;
 }
 
 /** The command that `INFERSTORE_COMMAND` names, that of the package `@inferstore/bin`, or that of PATH. */

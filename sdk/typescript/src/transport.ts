@@ -1,6 +1,6 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument } from "./errors.js";
+import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument, OutcomeUnknown } from "./errors.js";
 import { type Disposition, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
@@ -67,7 +67,9 @@ export class Core {
   #clock: number | undefined;
   /** Whether the service announces that it knows idempotency keys. */
   knowsKeys = false;
-  budget = RETRY.budget;
+  readonly budget = { left: RETRY.budget };
+  /** Waits last as long as an outage, and would leave no retry for other calls. */
+  readonly waitBudget = { left: RETRY.budget };
   /** Tasks of this client: a lost create must not adopt one of them. */
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
@@ -105,7 +107,6 @@ export class Core {
     const time = Date.parse(headers.get("date") ?? "");
     if (ok && !Number.isNaN(time)) this.#clock = time - performance.now();
     this.knowsKeys = headers.has(RETENTION) || (this.knowsKeys && !ok);
-    if (ok) this.budget = Math.min(this.budget + 0.5, RETRY.budget);
   }
 }
 
@@ -116,7 +117,7 @@ export class Api extends Operations {
   readonly uploads: string[] = [];
   readonly #end: number;
 
-  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
+  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}, readonly budget = core.budget) {
     super();
     if (typeof deadlineMs !== "number" || !(deadlineMs >= 0)) throw new InvalidArgument("deadlineMs: expected a number of milliseconds, 0 or more");
     this.signal = signal ?? new AbortController().signal;
@@ -134,52 +135,59 @@ export class Api extends Operations {
     return new Promise((resolve, reject) => {
       const forget = onAbort(this.signal, () => (clearTimeout(timer), reject(this.signal.reason)));
       const timer = setTimeout(() => (forget(), resolve()), delay);
-      needless?.addEventListener("abort", () => (clearTimeout(timer), forget()));
+      if (needless) onAbort(needless, () => (clearTimeout(timer), forget()));
     });
   }
 
-  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task. */
-  async bounded<T>(disposition: Disposition, work: () => Promise<T>): Promise<T> {
+  /** Does work, and reports its failure: as that of the deadline, if that ended a call before there was a task.
+   * `withoutTask` is added to the hint if there is none. */
+  async bounded<T>(disposition: Disposition, work: () => Promise<T>, withoutTask = ""): Promise<T> {
     try {
       return await work();
     } catch (error) {
       const isOfCall = (error instanceof CallError && !error.isPermanent && !error.task) || error instanceof FileError;
       const reported = isOfCall && !this.left ? new DeadlineReached(disposition) : error;
       if (reported instanceof InferstoreError) reported.uploads = this.uploads;
+      if (reported instanceof InferstoreError && !reported.task && !(reported instanceof OutcomeUnknown)) reported.hint += withoutTask;
       throw reported;
     }
   }
 
-  /** Sends a request once, and reads its response up to a size and a time. */
-  async exchange(url: string, init: RequestInit, timeout: number, maxSize: number): Promise<Reply> {
+  /** Sends a request once, and reads its response up to a size, a time, and a time without a byte of it. */
+  async exchange(url: string, init: RequestInit, timeout: number, maxSize: number, idleTimeout = timeout): Promise<Reply> {
     const own = new AbortController();
-    const limit = Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 3)) + 1;
+    let heard = performance.now();
+    const end = heard + Math.min(timeout, this.left);
     // On Node.js 20, a garbage collection may take the signal of `AbortSignal.any`, and that of a response whose body is read.
-    const late = this.sleep(limit, own.signal).then(() => Promise.reject(new Error("it was not complete in time")));
+    const watch = async (): Promise<never> => {
+      // A timer takes 31 bits of milliseconds.
+      for (let left; (left = Math.min(end, heard + idleTimeout) - performance.now()) > 0; ) await this.sleep(Math.min(left, 2 ** 31 - 1), own.signal);
+      throw new Error("it was not complete in time");
+    };
     try {
-      return await Promise.race([late, this.#receive(url, { ...init, signal: own.signal }, maxSize)]);
+      return await Promise.race([watch(), this.#receive(url, { ...init, signal: own.signal }, maxSize, () => (heard = performance.now()))]);
     } finally {
       own.abort();
     }
   }
 
-  async #receive(url: string, init: RequestInit, maxSize: number): Promise<Reply> {
+  async #receive(url: string, init: RequestInit, maxSize: number, heard: () => void): Promise<Reply> {
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init });
-    let size = 0;
-    const limit = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-      transform(part, controller) {
-        size += part.length;
-        if (size <= maxSize) controller.enqueue(part);
-        else if (response.ok) controller.error(new TooLarge());
-        else controller.terminate();
-      },
-    });
-    return [response, await new Response(response.body?.pipeThrough(limit)).blob()];
+    const reader = response.body?.getReader();
+    const parts: Array<Uint8Array<ArrayBuffer>> = [];
+    for (let size = 0; ; ) {
+      const part = (await reader?.read())?.value;
+      size += part?.length ?? 0;
+      if (size > maxSize && response.ok) throw new TooLarge();
+      if (!part || size > maxSize) return [response, new Blob(parts)];
+      parts.push(part);
+      heard();
+    }
   }
 
-  /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
+  /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. Creates alone have a key. */
   async operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
     const { body, query = {}, repeatable = true, key } = options;
     const url = new URL(this.core.baseUrl + path);
@@ -189,25 +197,31 @@ export class Api extends Operations {
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
-    return this.retried((attempt) =>
-      this.#attempt<T>(name, url.href, init).catch((error: unknown) => {
+    const isKeyed = () => key !== undefined && this.core.knowsKeys;
+    const send = async (attempt: number) => {
+      try {
+        const data = await this.#attempt<T>(name, url.href, init);
+        const { data: task } = asObject(data);
+        if (key === undefined || (typeof task === "string" && task.trim())) return data;
+        throw new CallError(name, "decode", `${name}: the response names no task`, CHECK_BASE_URL, { inDoubt: true });
+      } catch (error) {
         if (!(error instanceof CallError)) throw error;
         const { kind, context } = error;
         // With a key, whatever leaves a doubt is sent again.
-        const isKeyed = key !== undefined && this.core.knowsKeys;
         const mayPass = kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : kind !== "too-large";
         const isUnsent = kind === "transport" && !context.inDoubt;
-        error.isRetryable = isUnsent || ((repeatable || isKeyed) && mayPass) || (isKeyed && context.inDoubt);
+        error.isRetryable = isUnsent || ((repeatable || isKeyed()) && mayPass) || (isKeyed() && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
         context.inDoubt = inDoubt ||= context.inDoubt;
         throw error;
-      }),
-    );
+      }
+    };
+    return this.retried(send, () => inDoubt && isKeyed());
   }
 
-  /** Repeats work after its retryable failures, with backoff. */
-  async retried<T>(work: (attempt: number) => Promise<T>): Promise<T> {
+  /** Repeats work after its retryable failures, with backoff; what may have made a task until the deadline, if there is one. */
+  async retried<T>(work: (attempt: number) => Promise<T>, mayHaveTask = () => false): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await work(attempt);
@@ -216,8 +230,10 @@ export class Api extends Operations {
         const { retryAfter = 0 } = error.context;
         const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
         const delay = Math.max(Math.random() * longest, retryAfter * 1000);
-        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left || this.core.budget < 1) throw error;
-        this.core.budget--;
+        const isUnlimited = this.#end < Infinity && mayHaveTask();
+        const isLast = attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || this.budget.left < 1;
+        if (delay >= this.left || (isLast && !isUnlimited)) throw error;
+        if (!isUnlimited) this.budget.left--;
         await this.sleep(delay);
       }
     }
@@ -234,6 +250,7 @@ export class Api extends Operations {
       throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
     });
     this.core.note(response);
+    if (response.ok) this.budget.left = Math.min(this.budget.left + 0.5, RETRY.budget);
     return open<T>(this.core.redactor, name, url, response, await body.text());
   }
 }
@@ -307,7 +324,7 @@ export function asArray(value: unknown): unknown[] {
 }
 
 /** Parses JSON: a number that no double holds, and each exact decimal, becomes text; what is no JSON, `undefined`. */
-function decode(text: string): unknown {
+export function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
     token.startsWith('"') || token.length < 16 || plainDecimal(token) === plainDecimal(Number(token)) ? token : `"${token}"`);

@@ -6,8 +6,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import { InferstoreError, OutcomeUnknown } from "../src/index.js";
-import { RETRY } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, withoutKeys, tasksByPicture } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, tasksByPicture, withoutKeys, withRetry } from "./service.js";
 import { Service } from "../src/testing.js";
 
 const CREATES = Number(process.env["INFERSTORE_CREATES"] ?? "6");
@@ -133,15 +132,14 @@ for (const knowsKeys of [true, false]) {
       if (effect) await service.fault(effect, { operation: "createTask", ...fields, ...(knowsKeys ? { probability: 0.5 } : { times: CREATES }) });
       await service.fault("hang_up", { operation: "listTasks", times: Math.floor(CREATES / 3) });
       const results: unknown[] = [];
-      const usual = { ...RETRY };
-      // Enough that half of the attempts may fail.
-      if (knowsKeys) Object.assign(RETRY, { maxAttempts: 40, maxBackoff: 100 });
       const numbers = Array.from({ length: CREATES }, (_, number) => number);
       const worker = async () => {
         for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) results[number] = await create(number, point, knowsKeys);
       };
-      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, worker));
-      Object.assign(RETRY, usual);
+      // Enough that half of the attempts may fail.
+      await withRetry(knowsKeys ? { maxAttempts: 40, maxBackoff: 100 } : {}, async () => {
+        await Promise.all(Array.from({ length: SIDE_BY_SIDE }, worker));
+      });
       const sent = (await service.requests("createTask")).length;
       const stored = await tasksByPicture(service);
       results.forEach((result, number) => {
@@ -157,6 +155,44 @@ for (const knowsKeys of [true, false]) {
     });
   }
 }
+
+test("a lost create is sent again until the deadline, without a retry of other calls", async () => {
+  for (const fault of [{ effect: "lose_response" }, { effect: "set_field", field: "/data/data" }, { effect: "status", status: 503, after_commit: true, retry_after: 0 }]) {
+    await service.reset();
+    const { effect, ...fields } = fault;
+    await service.fault(effect, { operation: "createTask", times: 12, ...fields });
+    await withRetry({ budget: 0, maxBackoff: 20 }, async () => {
+      const task = await service.client().createOnce(MODEL, INPUTS, { deadlineMs: 60_000 });
+      assert.deepEqual([...(await tasksByPicture(service)).values()], [[task]]);
+    });
+    assert.equal((await service.requests("createTask")).length, 13);
+  }
+});
+
+test("a create that stays unknown has the key that returns its task", async () => {
+  const inputs = { ...INPUTS, input_image: new File(["a"], "a.png", { type: "image/png" }) };
+  for (const limits of [{}, { deadlineMs: 500 }]) {
+    for (const own of [{}, { key: "invoice-2026-17" }]) {
+      await service.reset();
+      await service.fault("lose_response", { operation: "createTask" });
+      const client = service.client();
+      await withRetry({ maxBackoff: 20 }, async () => {
+        const unknown = await failure(client.createOnce(MODEL, inputs, { ...own, ...limits }));
+        assert.ok(unknown instanceof OutcomeUnknown && unknown.key && unknown.key === (own.key ?? unknown.key), inspect(unknown));
+        assert.match(unknown.hint, /^make the same call with this `key`: it returns the task/);
+        // The same call has the key only if the caller chose it.
+        assert.equal(unknown.isRetryable, own.key !== undefined);
+        await service.clearFaults();
+        const task = await client.createOnce(MODEL, inputs, { key: unknown.key });
+        assert.deepEqual((await client.tasks()).records?.map(({ task_id: id }) => id), [task]);
+      });
+    }
+  }
+  await service.fault("hang_up", { operation: "createTask", times: 1 });
+  const unknown = await failure(service.client({ fetch: withoutKeys }).createOnce(MODEL, INPUTS, { key: "a" }));
+  assert.ok(unknown instanceof OutcomeUnknown && unknown.key === undefined && !unknown.isRetryable, inspect(unknown));
+  assert.match(unknown.hint, /look for the task in the history/);
+});
 
 test("a task of this client is not taken for the lost one", async () => {
   await service.script(MODEL, "stay_queued");

@@ -8,9 +8,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { CallError, Client, type ClientOptions, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
+import { CallError, Client, type ClientOptions, DeadlineReached, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
+import { TRANSFER } from "../src/files.js";
 import { retryAfterOf } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL, withRetry } from "./service.js";
 import { Service } from "../src/testing.js";
 
 const HTML = { headers: { "content-type": "text/html" }, body: "<html><h1>502 Bad Gateway</h1></html>" };
@@ -87,6 +88,26 @@ test("an upload survives a store that fails", async () => {
   assert.match(String(await failure(client.download(downloadUrl, { maxSize: 10 }))), /more than 10 bytes/);
   await client.deleteFile(downloadUrl);
   assert.ok((await failure(client.download(downloadUrl))) instanceof FileError);
+});
+
+test("an upload target is requested with the retries of one call", async () => {
+  await service.fault("status", { operation: "createPresignedUpload", status: 503 });
+  await withRetry({ maxBackoff: 20 }, async () => {
+    const error = await failure(client.upload(new File([PIXEL], "a.png")));
+    assert.ok(error instanceof CallError && error.attempts === 5, inspect(error));
+  });
+  assert.equal((await service.requests("createPresignedUpload")).length, 5);
+});
+
+test("a wait takes no retry from other calls", async () => {
+  const task = await client.createOnce(MODEL, INPUTS);
+  await service.fault("status", { operation: "getTask", status: 503 });
+  await withRetry({ budget: 4, maxBackoff: 10 }, async () => {
+    const client = service.client();
+    assert.ok((await failure(client.wait(task, { deadlineMs: 1_000 }))) instanceof DeadlineReached);
+    await service.fault("status", { operation: "getBalance", status: 503, times: 3 });
+    assert.ok((await client.balance()).balance);
+  });
 });
 
 type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer] | undefined;
@@ -179,6 +200,26 @@ test("values that JSON cannot hold are refused before anything is uploaded", asy
   assert.deepEqual([...new Set(paths)], ["/api/v1/api-key/model/m/versioning"]);
 });
 
+test("a download without a byte ends, and is tried again; a slow one continues", async () => {
+  const usual = { ...TRANSFER };
+  TRANSFER.timeout = 300;
+  try {
+    const replies: Array<ReturnType<Respond>> = [undefined, [200, { "content-length": "9" }, "half"], [200, {}, "the whole"]];
+    await scripted(() => replies.shift(), async (origin) => {
+      const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" });
+      assert.equal(await (await client.download(`${origin}/file`)).text(), "the whole");
+      const error = await failure(withRetry({ maxAttempts: 2 }, async () => void (await client.download(`${origin}/file`))));
+      assert.ok(error instanceof FileError && error.isRetryable && /complete in time/.test(error.message), inspect(error));
+    });
+    const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
+    await service.fault("drip_body", { operation: "getObject", bytes: 1, pause_ms: 10 });
+    assert.equal((await client.download(downloadUrl)).size, PIXEL.length);
+    assert.equal((await service.requests("getObject")).length, 1);
+  } finally {
+    Object.assign(TRANSFER, usual);
+  }
+});
+
 test("a garbage collection ends no time limit", async () => {
   setFlagsFromString("--expose-gc");
   const collector = setInterval(runInNewContext("gc") as () => void, 20);
@@ -245,5 +286,5 @@ test("nothing listens there", async () => {
   const client = new Client({ baseUrl: "http://127.0.0.1:9/api/v1", apiKey: "k" });
   const error = await failure(client.balance());
   assert.ok(error instanceof CallError && error.kind === "transport", inspect(error));
-  assert.match(String(await failure(client.run("m", {}, { deadlineMs: 0 }))), /no task was created/);
+  assert.match(String(await failure(client.run("m", {}, { deadlineMs: 0 }))), /this call created no task/);
 });

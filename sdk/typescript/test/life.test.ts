@@ -2,6 +2,10 @@
 
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
+import { openAsBlob } from "node:fs";
+import { appendFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import * as inferstore from "../src/index.js";
@@ -58,6 +62,23 @@ test("the type of a file is the one given, that of its content, or that of its n
   }
 });
 
+test("a file that has changed since it was opened is named", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "inferstore-changed-"));
+  try {
+    const path = join(folder, "a.png");
+    await writeFile(path, PIXEL);
+    const changed = new File([await openAsBlob(path)], "a.png");
+    await appendFile(path, PIXEL);
+    for (const call of [() => client.upload(changed), () => client.createOnce(MODEL, { ...INPUTS, input_image: changed })]) {
+      const error = await failure(call());
+      assert.ok(error instanceof inferstore.FileError && /^"a.png": it cannot be read: /.test(error.message), inspect(error));
+    }
+    assert.equal((await service.requests("createPresignedUpload")).length, 0);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
 test("a key that an account makes is shown to who asks for it", async () => {
   const service = await Service.start("--owners-manage-keys", "yes");
   try {
@@ -106,6 +127,10 @@ test("wrong inputs are refused before anything is uploaded", async () => {
     });
   }
   await assert.rejects(client.upload(new Blob([])), inferstore.FileError);
+  for (const file of ["photo.png", PIXEL, undefined]) {
+    const refused = await failure(client.upload(file as unknown as Blob));
+    assert.ok(refused instanceof inferstore.InvalidArgument && /^file: expected a File or a Blob/.test(refused.message), inspect(refused));
+  }
   // Plain JavaScript passes what the types forbid.
   const [keys, deadlines] = [[null, 17, "", "a b"], ["300", null, NaN, -1]];
   for (const options of [...keys.map((key) => ({ key })), ...deadlines.map((deadlineMs) => ({ deadlineMs }))]) {
@@ -129,6 +154,30 @@ test("a price above the limit, or a model that is not served, creates nothing", 
   await service.control("PUT", "/node", { up: false });
   await assert.rejects(client.run(MODEL, INPUTS, { requireServing: true }), inferstore.ModelOffline);
   assert.equal((await service.requests("createTask")).length, 0);
+});
+
+test("a failure before the create claims nothing of an earlier call with the key", async () => {
+  const inputs = { ...INPUTS, input_image: picture() };
+  const key = "invoice-17";
+  await client.createOnce(MODEL, inputs, { key });
+  await service.control("PUT", "/node", { up: false });
+  await service.fault("status", { operation: "createPresignedUpload", status: 402 });
+  for (const [type, changes] of [
+    [inferstore.CostLimitExceeded, { maxCost: "0.000001" }],
+    [inferstore.ModelOffline, { requireServing: true }],
+    [inferstore.InvalidInputs, { angle: 91 }],
+    [inferstore.DeadlineReached, { deadlineMs: 0 }],
+    [inferstore.CallError, {}],
+  ] as const) {
+    const { angle = 30, ...options } = changes as { angle?: number };
+    for (const own of [{}, { key }]) {
+      const error = await failure(client.createOnce(MODEL, { ...inputs, angle }, { ...options, ...own }));
+      assert.ok(error instanceof type, inspect(error));
+      const end = "key" in own ? /; this call created no task, but an earlier one with the same key may have$/ : /; this call created no task$/;
+      assert.match(error.hint, end);
+      assert.doesNotMatch(`${error.message} ${error.hint}`, /no task was created/);
+    }
+  }
 });
 
 test("a deadline ends a run and can cancel its task", async () => {

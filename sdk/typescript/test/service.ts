@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Service } from "../src/testing.js";
+import { RETRY } from "../src/transport.js";
 
 export const MODEL: string = "color-harmonization";
 export const INPUTS = { input_image: "https://files.example/a.png", template: "v_shape", angle: 30 };
@@ -30,6 +31,17 @@ export async function tasksByPicture(service: Service): Promise<Map<string, stri
 /** The error that work ends with. */
 export async function failure(work: Promise<unknown>): Promise<unknown> {
   return work.then((value) => assert.fail(`it succeeded with ${JSON.stringify(value)}`), (error: unknown) => error);
+}
+
+/** Runs work with other settings of the retries. */
+export async function withRetry(settings: Partial<typeof RETRY>, work: () => Promise<void>): Promise<void> {
+  const usual = { ...RETRY };
+  Object.assign(RETRY, settings);
+  try {
+    await work();
+  } finally {
+    Object.assign(RETRY, usual);
+  }
 }
 
 /** A service that knows no idempotency keys. */

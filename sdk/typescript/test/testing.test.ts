@@ -1,10 +1,12 @@
 /** `inferstore/testing`, as the tests of other programs use it. */
 
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import { afterEach, beforeEach, test } from "node:test";
 import { TaskFailed } from "../src/index.js";
 import { Service } from "../src/testing.js";
@@ -71,14 +73,44 @@ test("a service that is not stopped ends with the tests, and does not hold them 
   writeFileSync(join(folder, "a.test.mjs"), HEAD + text);
   const ran = run("node", ["a.test.mjs"]);
   assert.equal(ran.status, 0, ran.stdout + ran.stderr);
-  const url = /URL (\S+)/.exec(ran.stdout)?.[1] ?? "";
-  // It finishes what it does: the end is not that of the process of the tests.
-  for (let left = 100; left > 0; left -= 1) {
-    if (await fetch(url).then(() => false, () => true)) return;
+  await ends(/URL (\S+)/.exec(ran.stdout)?.[1] ?? "");
+});
+
+test("a service ends with the process that started it, however that ends", async () => {
+  project();
+  const text = "const service = await Service.start();\nconsole.log(service.baseUrl, service.dataFolder);\nsetInterval(() => {}, 1_000);\n";
+  writeFileSync(join(folder, "a.mjs"), HEAD.split("\n")[0] + "\n" + text);
+  for (const signal of ["SIGTERM", "SIGKILL", "SIGINT"] as const) {
+    const program = spawn("node", ["a.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+    const [line] = (await once(createInterface(program.stdout), "line")) as [string];
+    const [url = "", data = ""] = line.split(" ");
+    assert.ok(existsSync(data));
+    program.kill(signal);
+    await ends(url, data);
+  }
+});
+
+test("without a shell, a service ends with the usual end of its process", async () => {
+  project();
+  writeFileSync(join(folder, "a.mjs"), HEAD.split("\n")[0] + "\nconst service = await Service.start();\nconsole.log(service.baseUrl);\n");
+  const command = process.env["INFERSTORE_COMMAND"] ?? spawnSync("sh", ["-c", "command -v inferstore"], { encoding: "utf8" }).stdout.trim();
+  const env = { ...process.env, PATH: folder, INFERSTORE_COMMAND: command };
+  // A process group of its own: Node.js sends a signal for a process that did not start to the whole group.
+  const program = spawn(process.execPath, ["a.mjs"], { cwd: folder, env, stdio: ["ignore", "pipe", "inherit"], detached: true });
+  const closed = once(program, "close");
+  const [url] = (await once(createInterface(program.stdout), "line")) as [string];
+  assert.deepEqual(await closed, [0, null]);
+  await ends(url);
+});
+
+/** Waits until a service has ended, which finishes what it does, and has removed its data. */
+async function ends(url: string, data = ""): Promise<void> {
+  for (let left = 200; left > 0; left -= 1) {
+    if (await fetch(url).then(() => false, () => !existsSync(data))) return;
     await new Promise((wake) => setTimeout(wake, 50));
   }
-  assert.fail(`the service at ${url} still runs`);
-});
+  assert.fail(`the service at ${url} still runs, or ${data} is there`);
+}
 
 test("a service that does not start says why", async () => {
   await assert.rejects(Service.start("--no-such-option"), /exit code 2: [^]*--no-such-option/);
