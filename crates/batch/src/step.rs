@@ -135,6 +135,7 @@ impl Step {
         }
     }
 
+    /// Returns the known part of `charge`.
     pub(crate) fn max_cost(&self) -> Option<Decimal> {
         self.charge().flatten()
     }

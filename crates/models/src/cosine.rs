@@ -77,7 +77,7 @@ impl Blocks {
             transform(from, to, VALUE_STEPS / STEPS);
         }
         let coefficients = coefficients.as_flattened_mut();
-        // The values are not around 0, which the first coefficient alone tells.
+        // JPEG centers the values around 0 before the transform. Their mean is in the first coefficient alone.
         for value in &mut coefficients[0] {
             *value = value.wrapping_sub(128 * STEPS * 64);
         }

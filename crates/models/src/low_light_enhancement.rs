@@ -69,7 +69,7 @@ fn brightest([red, green, blue]: [f32; 3]) -> f32 {
 pub(crate) struct Guides {
     pub(crate) power: Plane,
     pub(crate) factor: Plane,
-    /// Returns the gain for a luma: reduced for light sources.
+    /// Returns the given gain for this luma, less for light sources.
     pub(crate) lamp: fn(f32, f32) -> f32,
 }
 
