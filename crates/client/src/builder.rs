@@ -219,8 +219,9 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// [`Error::Config`] if the base URL is not of the form `https://host/api/v1`, would send the key unencrypted to
-    /// another machine, or needs TLS without a TLS feature; if the key is empty or, as the user agent, not valid in a
-    /// header; if a timeout is zero; or if reqwest rejects the settings of [`configure_http`](Self::configure_http).
+    /// another machine, or needs TLS without a TLS feature; if the key is empty; if the key or the user agent is not
+    /// valid in a header; if a timeout is zero; or if reqwest rejects the settings of
+    /// [`configure_http`](Self::configure_http).
     pub fn build(self) -> Result<Client> {
         let base_url = check_base_url(&self.settings.base_url, self.settings.allow_insecure_http)?;
         self.settings.check()?;
