@@ -53,17 +53,30 @@ impl Product {
         }
     }
 
-    fn tests_of_the_whole(self) -> &'static [&'static str] {
+    /// Returns the tests in their order, the quickest first: later ones run for mutants alone that earlier ones miss. Each
+    /// has a package, options of its build, and arguments of its programs.
+    fn tests(self) -> Vec<(&'static str, Vec<&'static str>, &'static [&'static str])> {
+        let own = (self.package(), self.features().to_vec(), &[][..]);
+        let whole = |filters: &'static [&'static str]| ("inferstore-tests", vec!["--test=it"], filters);
         match self {
-            Self::Client => &["client::"],
-            Self::Service => &[
-                "service::",
-                "nodes::",
-                "stress::authorization::",
-                "stress::disk::",
-                "stress::models::",
-                "stress::money::",
-                "stress::uploads::",
+            Self::Client => vec![own, whole(&["client::"])],
+            Self::Service => vec![
+                own,
+                // These start a PostgreSQL, as the alias `test-postgres` selects them.
+                (
+                    self.package(),
+                    [self.features(), &["--lib"]].concat(),
+                    &["--ignored", "database::postgres", "--skip=measure::", "--skip=a_process_opens"],
+                ),
+                whole(&[
+                    "service::",
+                    "nodes::",
+                    "stress::authorization::",
+                    "stress::disk::",
+                    "stress::models::",
+                    "stress::money::",
+                    "stress::uploads::",
+                ]),
             ],
         }
     }
@@ -83,21 +96,6 @@ impl Product {
         match self {
             Self::Client => &[],
             Self::Service => &["--features=postgres"],
-        }
-    }
-
-    /// Returns arguments of the unit tests: those that start a PostgreSQL run, too.
-    fn unit_tests(self) -> &'static [&'static str] {
-        match self {
-            Self::Client => &[],
-            Self::Service => &[
-                "--include-ignored",
-                "--skip=measure::",
-                "--skip=a_process_opens",
-                "--skip=object_storage::remote_tests::",
-                "--skip=another_database_has_taken_over",
-                "--skip=ten_million",
-            ],
         }
     }
 
@@ -135,16 +133,16 @@ impl Job {
         let (built, listed) = (switched.len(), mutants.len());
         progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
-        let own =
-            program.tests(self.product.package(), self.product.features(), self.product.unit_tests())?;
-        let mut tried = try_each(&own, &mutants, &switched)?;
-        let missed: Vec<usize> =
-            tried.extract_if(.., |(_, outcome)| *outcome == Verdict::Missed).map(|it| it.0).collect();
-        // Integration tests are slower, so they only run for mutants that the unit tests miss.
-        if !missed.is_empty() {
-            let filters = self.product.tests_of_the_whole();
-            let whole = program.tests("inferstore-tests", &["--test=it"], filters)?;
-            tried.extend(try_each(&whole, &mutants, &missed)?);
+        let (mut tried, mut missed) = (Vec::new(), switched);
+        for (package, options, arguments) in self.product.tests() {
+            if missed.is_empty() {
+                break;
+            }
+            let tests = program.tests(package, &options, arguments)?;
+            tried.retain(|(_, outcome)| *outcome != Verdict::Missed);
+            tried.extend(try_each(&tests, &mutants, &missed)?);
+            let still = tried.iter().filter(|(_, outcome)| *outcome == Verdict::Missed);
+            missed = still.map(|(number, _)| *number).collect();
         }
         let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();
         let missed = tried.iter().filter(|it| it.1 == Verdict::Missed);

@@ -1,8 +1,9 @@
 """Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
 Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
-was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the inputs and the time
-must match, and the task must not belong to another create of this client. Exactly one match is adopted.
+was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the
+inputs and the time must match, and the task must not belong to another create of this client. Exactly one match is
+adopted.
 """
 
 from __future__ import annotations
