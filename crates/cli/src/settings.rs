@@ -271,10 +271,10 @@ impl Session {
     }
 
     /// Reads a secret: from the terminal without showing it, or a line of standard input.
-    pub(crate) fn read_secret(&mut self, question: &str) -> Result<String> {
+    pub(crate) async fn read_secret(&mut self, question: &str) -> Result<String> {
         let failed = |error| Failure::local_failure("the key cannot be read", error);
         if self.environment.stdin_is_terminal {
-            return Ok(prompt_secret(question).map_err(failed)?.trim().to_owned());
+            return Ok(prompt_secret(question).await.map_err(failed)?.trim().to_owned());
         }
         self.read_line().map_err(failed)
     }

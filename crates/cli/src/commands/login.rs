@@ -64,7 +64,9 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
     let key = match &session.global.api_key {
         Some(key) => key.expose().to_owned(),
-        None => session.read_secret(&format!("API key for {} (it is not shown): ", redact_url(&base_url)))?,
+        None => {
+            session.read_secret(&format!("API key for {} (it is not shown): ", redact_url(&base_url))).await?
+        }
     };
     if key.is_empty() {
         return Err(Failure::new(exit::KEY, "no key was given").with_hint(KEY_HINT));

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::console::catalog;
@@ -11,9 +12,13 @@ use crate::support::{Cli, Local};
 /// Clears the screen, and goes to its first line.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
+/// Longest time for which a test waits for the next output.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A command in a pseudo-terminal, and everything that it has shown.
 struct Terminal {
     process: Child,
+    output: Receiver<Vec<u8>>,
     shown: Vec<u8>,
 }
 
@@ -28,7 +33,7 @@ impl Terminal {
         for variable in ["BASE_URL", "API_KEY", "PROFILE", "FIRST_KEY", "LOG"] {
             script.env_remove(format!("INFERSTORE_{variable}"));
         }
-        let process = script
+        let mut process = script
             .args(["-qefc", &format!("stty cols 100 rows 40; {line}"), "/dev/null"])
             .env("SHELL", "/bin/sh")
             .env("INFERSTORE", env!("CARGO_BIN_EXE_inferstore"))
@@ -40,7 +45,15 @@ impl Terminal {
             .stdout(Stdio::piped())
             .spawn()
             .expect("script is installed");
-        Self { process, shown: Vec::new() }
+        let mut stdout = process.stdout.take().expect("it is piped");
+        let (sender, output) = channel();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut chunk) {
+                let _ = sender.send(chunk[..count].to_vec());
+            }
+        });
+        Self { process, output, shown: Vec::new() }
     }
 
     /// Everything that was shown, once that contains this text.
@@ -50,29 +63,41 @@ impl Terminal {
 
     /// Everything that was shown, once it is as wanted.
     fn until_it(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
-        let mut chunk = [0; 4096];
         loop {
             let shown = String::from_utf8_lossy(&self.shown).into_owned();
             if is_wanted(&shown) {
                 return shown;
             }
-            let output = self.process.stdout.as_mut().expect("it is piped");
-            let count = output.read(&mut chunk).expect("it can be read");
-            assert!(count > 0, "the command ended too early: {shown}");
-            self.shown.extend(&chunk[..count]);
+            assert!(self.shows_more(), "the command ended too early: {shown}");
         }
     }
 
+    /// Waits for the next output. False once the command has ended.
+    fn shows_more(&mut self) -> bool {
+        match self.output.recv_timeout(PATIENCE) {
+            Ok(chunk) => self.shown.extend(chunk),
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.process.kill();
+                panic!("the command shows nothing more after {}", String::from_utf8_lossy(&self.shown));
+            }
+        }
+        true
+    }
+
     fn press_ctrl_c(&mut self) {
+        self.type_in("\x03");
+    }
+
+    fn type_in(&mut self, text: &str) {
         let input = self.process.stdin.as_mut().expect("it is piped");
-        input.write_all(b"\x03").expect("it can be typed");
+        input.write_all(text.as_bytes()).expect("it can be typed");
     }
 
     /// Ends the command with Ctrl-C.
     fn interrupt(mut self) -> ExitStatus {
         self.press_ctrl_c();
-        let output = self.process.stdout.as_mut().expect("it is piped");
-        output.read_to_end(&mut self.shown).expect("it can be read");
+        while self.shows_more() {}
         self.process.wait().expect("it ends")
     }
 }
@@ -121,13 +146,43 @@ fn a_list_that_is_watched_ends_with_its_reader() {
 #[test]
 fn a_prompt_for_a_key_that_is_interrupted_leaves_the_terminal_as_it_was() {
     let cli = Cli::new();
-    let line =
-        "\"$INFERSTORE\" login http://127.0.0.1:9/api/v1 --no-check; echo \"status $?\"; stty -a; echo done";
+    // A shell without a trap would end with the command.
+    let line = "trap : INT; \"$INFERSTORE\" login http://127.0.0.1:9/api/v1 --no-check; echo \"status $?\"; stty -a; echo done";
     let mut terminal = Terminal::of_shell(line, cli.folder.path(), &[]);
     terminal.until("it is not shown");
     terminal.press_ctrl_c();
     let shown = terminal.until("done");
     assert!(shown.contains("status 130") && shown.contains(" echo "), "{shown}");
+}
+
+#[test]
+fn a_prompt_for_a_key_ends_with_an_interrupt_of_another_process() {
+    let cli = Cli::new();
+    let line = "sh -c 'echo process $$.; exec \"$INFERSTORE\" login http://127.0.0.1:9/api/v1 --no-check'; \
+                echo \"status $?\"; stty -a; echo done";
+    let mut terminal = Terminal::of_shell(line, cli.folder.path(), &[]);
+    let shown = terminal.until("it is not shown");
+    let (_, process) = shown.split_once("process ").expect("a process");
+    let (process, _) = process.split_once('.').expect("a number");
+    let sent = Command::new("kill").args(["-INT", process]).status().expect("kill is there");
+    assert!(sent.success());
+    let shown = terminal.until("done");
+    assert!(shown.contains("status 130") && shown.contains(" echo "), "{shown}");
+}
+
+#[test]
+fn a_key_that_is_typed_is_stored_and_not_shown() {
+    let cli = Cli::new();
+    // A shell without a trap would end with the command.
+    let line = "trap : INT; \"$INFERSTORE\" login http://127.0.0.1:9/api/v1 --no-check; echo \"status $?\"; stty -a; echo done";
+    let mut terminal = Terminal::of_shell(line, cli.folder.path(), &[]);
+    terminal.until("it is not shown");
+    terminal.type_in("a-key-of-12-c\x7fcharacters\n");
+    let shown = terminal.until("done");
+    assert!(shown.contains("status 0") && shown.contains(" echo "), "{shown}");
+    assert!(!shown.contains("a-key-of"), "{shown}");
+    let profiles = std::fs::read_to_string(cli.folder.path().join("profiles.json")).expect("profiles");
+    assert!(profiles.contains("\"a-key-of-12-characters\""), "{profiles}");
 }
 
 #[test]

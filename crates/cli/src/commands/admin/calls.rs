@@ -242,7 +242,10 @@ impl Calls<'_> {
                 self.list(&["accounts", &account, "keys"], Vec::new(), "keys", KEYS).await
             }
             Key::Revoke { key } => {
-                let key = key.map_or_else(|| self.session.read_secret("API key (it is not shown): "), Ok)?;
+                let key = match key {
+                    Some(key) => key,
+                    None => self.session.read_secret("API key (it is not shown): ").await?,
+                };
                 let data = self.call("POST", &["keys", "revoke"], Some(json!({ "key": key }))).await?;
                 let key = cell(&data["key"]);
                 done(self.session, &format!("the key {key} is revoked"), &data, &key)
