@@ -1,5 +1,7 @@
 //! Records in the operator's responses, and the database operations of the administration.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Result;
-use crate::accounts::{AccountId, Scope};
+use crate::accounts::{AccountId, Scope, StoredKey};
 use crate::catalog::{ModelState, Visibility};
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
@@ -28,6 +30,33 @@ pub(crate) struct KeyOverview {
 impl KeyOverview {
     pub(crate) fn is_valid(&self, now: Moment) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| expires_at > now)
+    }
+}
+
+/// Maximum number of an account's valid keys, and of the keys that it makes in a [`DAY`].
+pub(crate) const MAX_KEYS: usize = 100;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// Reason why an account cannot make a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyRefusal {
+    NameTaken,
+    TooManyValid,
+    TooManyNew,
+}
+
+impl KeyRefusal {
+    pub(crate) fn of(keys: &[KeyOverview], name: Option<&str>, now: Moment) -> Option<Self> {
+        let valid = || keys.iter().filter(|key| key.is_valid(now));
+        if valid().any(|key| key.name.as_deref() == name) {
+            Some(Self::NameTaken)
+        } else if valid().count() >= MAX_KEYS {
+            Some(Self::TooManyValid)
+        } else {
+            let new = keys.iter().filter(|key| key.created_at > now.before(DAY));
+            (new.count() >= MAX_KEYS).then_some(Self::TooManyNew)
+        }
     }
 }
 
@@ -196,6 +225,13 @@ pub(crate) enum Refund {
 #[async_trait]
 pub(crate) trait AdminDatabase: Send + Sync {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
+    /// Inserts a key that its owner makes, unless the account's other keys are a reason to refuse it.
+    async fn add_own_key(
+        &self,
+        owner: AccountId,
+        key: &StoredKey,
+        now: Moment,
+    ) -> Result<Result<(), KeyRefusal>>;
     /// Returns up to two valid keys whose identifiers have this prefix; an exact match comes first.
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>>;
     async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>>;

@@ -11,19 +11,14 @@ use serde_json::json;
 
 use super::Api;
 use super::Caller;
-use crate::accounts::{Account, KeyRules, NewKey, check_line};
+use crate::accounts::{KeyRules, NewKey, check_line};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::http::request::{ApiJson, ApiPath, present};
 use crate::http::response::{Done, Failure, Success, beginning};
 use crate::ledger::Money;
-use crate::operator::{KeyOverview, Recorded};
+use crate::operator::{KeyOverview, KeyRefusal, MAX_KEYS, Recorded};
 use crate::policies;
-
-/// Maximum number of an account's valid keys, and of its keys of the last [`DAY`]. A list has at most as many others.
-pub(crate) const MAX_KEYS: usize = 100;
-
-const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
 const MAX_MODELS: usize = 100;
 
@@ -143,43 +138,46 @@ async fn create(Caller { api, account, key, .. }: Caller, body: ApiJson<NewKeyBo
     new.kept.rules = rules;
     let background = api.background.clone();
     let work = async move {
-        // Concurrent creates of one process would exceed the limits, or take one name twice.
-        let _permit = api.key_creates.lock().await;
-        check_room(&api, &account, &new.kept.rules).await?;
         let KeyRules { name, expires_at, daily_limit, models } = &new.kept.rules;
+        let refused = |refusal| refused(refusal, name.as_deref().unwrap_or_default());
+        let (database, now) = (&*api.database, api.clock.now());
+        // A create that is refused here leaves no entry in the log of operators.
+        let keys = database.keys(account.id).await?;
+        if let Some(refusal) = KeyRefusal::of(&keys, name.as_deref(), now) {
+            return Err(refused(refusal));
+        }
         let detail = json!({
             "account": account.username, "by": key.id, "key": new.kept.id, "name": name, "expires_at": expires_at,
             "daily_limit": daily_limit, "models": models,
         });
-        let (database, now) = (&*api.database, api.clock.now());
         let request = "POST /api-key/keys".to_owned();
         let recorded = Recorded::begin(database, now, request, Some(&detail)).await?;
-        database.add_key(account.id, &new.kept, now).await?;
-        recorded.end(database, Some(&detail), StatusCode::OK).await;
+        let added = database.add_own_key(account.id, &new.kept, now).await?;
+        let status = if added.is_ok() { StatusCode::OK } else { StatusCode::CONFLICT };
+        recorded.end(database, Some(&detail), status).await;
+        added.map_err(refused)?;
         Ok(Success::data(CreatedKey { id: new.kept.id, key: new.text }))
     };
     background.run_to_end("creating a key", work).await?
 }
 
-async fn check_room(api: &Api, account: &Account, rules: &KeyRules) -> Result<(), Failure> {
-    let now = api.clock.now();
-    let keys = api.database.keys(account.id).await?;
-    let valid = || keys.iter().filter(|key| key.is_valid(now));
-    if valid().any(|key| key.name == rules.name) {
-        let name = beginning(rules.name.as_deref().unwrap_or_default());
-        let message =
-            format!("a valid key of this account has the name {name:?}; revoke it, or choose another name");
-        return Err(Failure::new(StatusCode::CONFLICT, message));
+fn refused(refusal: KeyRefusal, name: &str) -> Failure {
+    match refusal {
+        KeyRefusal::NameTaken => {
+            let name = beginning(name);
+            let message = format!(
+                "a valid key of this account has the name {name:?}; revoke it, or choose another name"
+            );
+            Failure::new(StatusCode::CONFLICT, message)
+        }
+        KeyRefusal::TooManyValid => {
+            Failure::too_many(format!("this account has {MAX_KEYS} valid keys; revoke one first"), RETRY)
+        }
+        KeyRefusal::TooManyNew => Failure::too_many(
+            format!("this account got {MAX_KEYS} keys within 24 hours; try again later"),
+            RETRY,
+        ),
     }
-    if valid().count() >= MAX_KEYS {
-        let message = format!("this account has {MAX_KEYS} valid keys; revoke one first");
-        return Err(Failure::too_many(message, RETRY));
-    }
-    if keys.iter().filter(|key| key.created_at > now.before(DAY)).count() >= MAX_KEYS {
-        let message = format!("this account got {MAX_KEYS} keys within 24 hours; try again later");
-        return Err(Failure::too_many(message, RETRY));
-    }
-    Ok(())
 }
 
 async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) -> Done {

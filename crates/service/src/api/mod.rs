@@ -17,12 +17,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use caller::Caller;
-#[cfg(test)]
-pub(crate) use keys::MAX_KEYS;
 pub(crate) use middleware::{RequestLimit, announce_keys};
 #[cfg(test)]
 pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
-use tokio::sync::Mutex;
 use tower::util::option_layer;
 
 use crate::accounts::AccountId;
@@ -50,7 +47,6 @@ pub(crate) struct Api {
     pub(crate) objects: Arc<Objects>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) background: BackgroundTasks,
-    pub(crate) key_creates: Mutex<()>,
     pub(crate) account_requests: ShareLimit<AccountId>,
     pub(crate) request_rate: Option<RateLimit>,
     pub(crate) insufficient_balance: InsufficientBalance,

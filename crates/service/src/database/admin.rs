@@ -2,6 +2,8 @@
 
 use async_trait::async_trait;
 
+use super::accounts::add_key;
+use super::cache::CachedRows;
 use super::engine::{Engine, How, Rows as _, params, work};
 use super::lists::{one_task, page_of_tasks};
 use super::records::{
@@ -9,22 +11,40 @@ use super::records::{
     pair, task_detail, task_overview,
 };
 use super::values::signed;
-use crate::accounts::{AccountId, Scope};
+use crate::accounts::{AccountId, Scope, StoredKey};
 use crate::clock::Moment;
 use crate::ledger::Origin;
 use crate::operator::{
-    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
-    TaskDetail, TaskFilter, TaskOverview,
+    Action, AdminDatabase, KeyOverview, KeyRefusal, ModelOverview, MovementOverview, NodeOverview, Refund,
+    TaskChange, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::queue::Status;
 use crate::{Error, Result};
 
+const KEYS_OF_ACCOUNT: &str = "SELECT id, created_at, revoked_at, name, expires_at, daily_limit, models \
+     FROM api_keys WHERE account = $1 ORDER BY created_at DESC, id";
+
 #[async_trait]
 impl<E: Engine> AdminDatabase for E {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
-        let keys = "SELECT id, created_at, revoked_at, name, expires_at, daily_limit, models \
-                    FROM api_keys WHERE account = $1 ORDER BY created_at DESC, id";
-        self.all(keys, params![account], key_overview).await
+        self.all(KEYS_OF_ACCOUNT, params![account], key_overview).await
+    }
+
+    async fn add_own_key(
+        &self,
+        owner: AccountId,
+        key: &StoredKey,
+        now: Moment,
+    ) -> Result<Result<(), KeyRefusal>> {
+        work!(self, How::Change(CachedRows::Keys), |db, owner, key, now| {
+            // Concurrent creates would exceed the limits, or take one name twice.
+            db.lock_tables("api_keys").await?;
+            let keys = db.all(KEYS_OF_ACCOUNT, params![owner], key_overview).await?;
+            match KeyRefusal::of(&keys, key.rules.name.as_deref(), *now) {
+                Some(refusal) => Ok(Err(refusal)),
+                None => add_key(db, *owner, key, *now).await.map(Ok),
+            }
+        })
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {

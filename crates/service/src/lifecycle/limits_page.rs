@@ -5,9 +5,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::wiring::LEASE_FILES;
-use crate::api::{MAX_HISTORY_PAGE, MAX_KEYS};
+use crate::api::MAX_HISTORY_PAGE;
 use crate::config::{Config, FirstAccount, Limits};
 use crate::files::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
+use crate::operator::MAX_KEYS;
 use crate::policies::Policies;
 use crate::queue::{InsufficientBalance, KEY_RETENTION, MAX_KEY};
 use crate::{Error, Result, Service};

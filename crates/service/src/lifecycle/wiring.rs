@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use inferstore_fetch::Fetcher;
 use inferstore_server::Connections;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use super::listeners::Routers;
@@ -115,7 +115,6 @@ impl Wiring {
             objects: Arc::clone(&self.objects),
             dispatcher: Arc::clone(&self.dispatcher),
             background: self.background.clone(),
-            key_creates: Mutex::default(),
             account_requests: ShareLimit::quarter(limits.max_requests),
             request_rate: self.config.request_rate.map(RateLimit::new),
             insufficient_balance: self.config.insufficient_balance,

@@ -5,9 +5,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{Engine, Fixture};
-use crate::accounts::{KeyRules, NewKey};
+use crate::accounts::{KeyRules, NewKey, StoredKey};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
+use crate::operator::KeyRefusal;
 use crate::queue::{Created, Ending, InsufficientBalance, NewTask, Spending};
 
 const NOW: Moment = Moment(1_000);
@@ -22,6 +23,26 @@ impl<E: Engine> Fixture<E> {
     async fn create_limited(&self, task: &NewTask, now: Moment) -> Created {
         self.database.create_task(task, InsufficientBalance::Refuse, 100, now).await.unwrap()
     }
+}
+
+pub(crate) async fn keys_of_one_name_at_the_same_moment_are_made_once(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let other = fixture.engine.open().await;
+    let keys: Vec<StoredKey> = (0..16)
+        .map(|number| {
+            let mut key = NewKey::chosen(&format!("isk_key{number}_secretsecret")).unwrap().kept;
+            key.rules.name = Some("the nightly job".to_owned());
+            key
+        })
+        .collect();
+    let creates = keys.iter().enumerate().map(|(number, key)| {
+        let database = if number % 2 == 0 { &fixture.database } else { &other };
+        async move { database.add_own_key(fixture.customer, key, NOW).await.unwrap() }
+    });
+    let made = join_all(creates).await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+    assert_eq!(made.iter().filter(|made| **made == Err(KeyRefusal::NameTaken)).count(), 15, "{made:?}");
+    assert_eq!(fixture.database.keys(fixture.customer).await.unwrap().len(), 1);
 }
 
 fn left(amount: i64) -> Created {

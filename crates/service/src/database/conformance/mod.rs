@@ -85,6 +85,7 @@ macro_rules! conformance {
                 no_write_that_forgets_keys_is_long;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
             key_rules: rules_of_a_key_are_kept
+                keys_of_one_name_at_the_same_moment_are_made_once
                 creates_side_by_side_never_exceed_the_limit_of_their_key
                 a_limit_counts_the_tasks_of_its_key_and_day_that_cost_something;
             levers: an_operator_cancels_queued_tasks_and_fails_running_ones
