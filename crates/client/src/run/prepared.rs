@@ -117,10 +117,8 @@ impl Adopt {
             RunState::New => starting.start(&mut state).await?,
             RunState::Unknown if starting.is_key_remembered().await? => {
                 match starting.start(&mut state).await {
-                    // The limits forbid a new task, but not an existing one.
-                    Err(error @ (Error::CostLimitExceeded(_) | Error::ModelOffline(_))) => {
-                        starting.adopt().await?.ok_or(error)?
-                    }
+                    // A limit or a refusal is about a new task, and says nothing about an earlier create.
+                    Err(error) if error.is_refused_create() => starting.adopt().await?.ok_or(error)?,
                     started => started?,
                 }
             }
@@ -161,12 +159,15 @@ impl Starting<'_> {
         let Create { core, deadline, .. } = &self.create;
         check_limits(core, model, max_cost.as_ref(), *require_serving, *deadline).await?;
         let before = std::mem::replace(state, RunState::Unknown);
-        *sent_before.0.lock() = Instant::now();
+        let earlier = std::mem::replace(&mut *sent_before.0.lock(), Instant::now());
         self.create.assert_key(&self.prepared.id);
         let created = self.create.send(&|| true).await.map_err(|mut error| {
             match &mut error {
                 Error::OutcomeUnknown(unknown) => unknown.is_prepared = true,
-                _ => *state = before,
+                _ => {
+                    *state = before;
+                    *sent_before.0.lock() = earlier;
+                }
             }
             error
         });

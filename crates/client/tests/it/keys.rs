@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response, header::DATE};
 use inferstore::{
-    Abandon, Client, Error, File, HistoryRead, Inputs, PreparedRun, Retry, TaskDisposition, UnknownOutcome,
+    Abandon, Client, Error, ErrorKind, File, HistoryRead, Inputs, PreparedRun, Retry, TaskDisposition,
+    UnknownOutcome,
 };
 use inferstore_testing::ScriptedService;
 use serde_json::json;
@@ -397,4 +398,41 @@ async fn a_limit_that_forbids_a_new_task_does_not_hide_one_that_may_exist() {
     let _ = model.costs("1".parse().unwrap());
     after.adopt_or_start(read_back(&prepared)).await.unwrap();
     assert_eq!(service.created().len(), 351);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_second_create_does_not_hide_the_task_of_the_first() {
+    let [service, _] = both();
+    service.model("m");
+    let before = service.client().unwrap();
+    let page = "<html><title>404 Not Found</title></html>";
+    for (status, body) in [(401, ""), (402, ""), (403, ""), (404, page), (409, "")] {
+        let prepared = before.model("m").run(Inputs::new().set("status", status)).prepare().await.unwrap();
+        let task = before.adopt_or_start(prepared.clone()).await.unwrap();
+        service.responds("createTask", status, body);
+        let after = service.client().unwrap();
+        let found = after.adopt_or_start(read_back(&prepared)).await.unwrap();
+        assert_eq!(found.id(), task.id(), "{status}");
+    }
+    assert_eq!(service.created().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_final_only_if_the_history_shows_that_there_is_no_task() {
+    let [service, _] = both();
+    service.model("m");
+    let before = service.client().unwrap();
+    let sent = before.model("m").run(Inputs::new().set("sent", 1)).prepare().await.unwrap();
+    let task = before.adopt_or_start(sent.clone()).await.unwrap();
+    service.responds("createTask", 401, "").responds("listTasks", 401, "");
+    let after = service.client().unwrap();
+    after.balance().await.unwrap();
+    let error = after.adopt_or_start(read_back(&sent)).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unauthorized && !error.is_refused_create(), "{error:?}");
+    assert_eq!(after.adopt_or_start(read_back(&sent)).await.unwrap().id(), task.id());
+    let unsent = before.model("m").run(Inputs::new()).prepare().await.unwrap();
+    service.responds("createTask", 422, "");
+    let error = after.adopt_or_start(read_back(&unsent)).await.unwrap_err();
+    assert!(error.is_refused_create(), "{error:?}");
+    assert_eq!(service.created().len(), 1);
 }
