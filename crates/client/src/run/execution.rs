@@ -10,6 +10,7 @@ use inferstore_api::types::{ModelId, UploadFolder};
 use inferstore_api::{Decimal, operations};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, warn};
@@ -48,20 +49,50 @@ pub(crate) struct Execution {
     pub(super) targets: Mutex<Vec<String>>,
 }
 
+/// Caller of a run.
+#[derive(Default)]
+struct Caller {
+    /// Canceled when the caller drops the run.
+    dropped: CancellationToken,
+    /// Asks for the next poll of a caller that is another Tokio task.
+    next_poll: Option<oneshot::Sender<oneshot::Sender<()>>>,
+}
+
+impl Caller {
+    /// Lets a caller that reads an event drop the run before anything else happens.
+    async fn polls_again(&mut self) {
+        let Some(ask) = self.next_poll.take() else { return tokio::task::yield_now().await };
+        let (go, polled) = oneshot::channel();
+        let _ = ask.send(go);
+        // An error means that the run was dropped.
+        let _ = polled.await;
+    }
+}
+
 /// Inputs as sent, and the URLs of the uploads among them.
 type Ready = (Map<String, Value>, Vec<String>);
 
 impl Execution {
     /// Runs the model to its end, in a Tokio task that outlives the caller if a dropped run is to be cleaned up.
     pub(crate) async fn run_to_end(self) -> Result<Outcome> {
-        // Canceled when the caller drops the run.
         let dropped = CancellationToken::new();
         if self.settings.on_abandon == Abandon::Leave {
-            return self.outcome(&dropped).await;
+            return self.outcome(Caller { dropped, next_poll: None }).await;
         }
         let _caller = dropped.clone().drop_guard();
-        let run = async move { self.outcome(&dropped).await };
-        match tokio::spawn(run.in_current_span()).await.map_err(tokio::task::JoinError::try_into_panic) {
+        let (ask, asked) = oneshot::channel();
+        let run = self.outcome(Caller { dropped, next_poll: Some(ask) });
+        let mut run = tokio::spawn(run.in_current_span());
+        let ended = tokio::select! {
+            ended = &mut run => ended,
+            Ok(polled) = asked => {
+                // The event may have been sent during this poll, after the caller has looked for events.
+                tokio::task::yield_now().await;
+                let _ = polled.send(());
+                run.await
+            }
+        };
+        match ended.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(result) => result,
             Err(Ok(panic)) => resume_unwind(panic),
             // The runtime is shutting down, and the create may have been sent.
@@ -80,12 +111,12 @@ impl Execution {
             ));
         }
         let (inputs, uploaded) = self.ready(self.deletes_uploads()).await?;
-        let created = self.create(inputs, !uploaded.is_empty(), &CancellationToken::new()).await?;
+        let created = self.create(inputs, !uploaded.is_empty(), &mut Caller::default()).await?;
         Ok(self.task(&created))
     }
 
-    async fn outcome(&self, dropped: &CancellationToken) -> Result<Outcome> {
-        let Some(ready) = dropped.run_until_cancelled(self.ready(self.deletes_uploads())).await else {
+    async fn outcome(self, mut caller: Caller) -> Result<Outcome> {
+        let Some(ready) = caller.dropped.run_until_cancelled(self.ready(self.deletes_uploads())).await else {
             if self.deletes_uploads() {
                 self.clean_up_cut().await;
             }
@@ -93,7 +124,7 @@ impl Execution {
         };
         // Not raced with the caller: a sent create is awaited, because its task may have to be canceled.
         let (inputs, uploaded) = ready?;
-        let created = self.create(inputs, !uploaded.is_empty(), dropped).await?;
+        let created = self.create(inputs, !uploaded.is_empty(), &mut caller).await?;
         let task = self.task(&created);
         // An adopted task may belong to another program, unless an upload of this run is among its inputs.
         let is_own = !created.is_adopted || !uploaded.is_empty();
@@ -101,7 +132,7 @@ impl Execution {
         let poll = self.settings.poll.clone();
         let options = WaitOptions { poll, cancel_at_deadline: cancels };
         let wait = Box::pin(wait(&task, options, self.deadline, &self.sink, None));
-        let Some(ended) = dropped.run_until_cancelled(wait).await else {
+        let Some(ended) = caller.dropped.run_until_cancelled(wait).await else {
             let has_ended = cancels && abandon(&task).await;
             if self.deletes_uploads() {
                 self.clean_up(Vec::new(), has_ended).await;
@@ -254,13 +285,12 @@ impl Execution {
         &self,
         inputs: Map<String, Value>,
         has_uploads: bool,
-        dropped: &CancellationToken,
+        caller: &mut Caller,
     ) -> Result<Created> {
         let create = Create::new(&self.core, &random_hex(), &self.model, inputs, has_uploads, self.deadline)?;
         (self.sink)(RunEvent::Creating);
-        // Lets a caller that reads the events drop the run before the create is sent.
-        tokio::task::yield_now().await;
-        let created = Box::pin(create.send(&|| !dropped.is_cancelled())).await;
+        caller.polls_again().await;
+        let created = Box::pin(create.send(&|| !caller.dropped.is_cancelled())).await;
         if let Err(error) = &created {
             // A rejection may mean that the cached declaration is outdated, unless its reason is the account.
             if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {

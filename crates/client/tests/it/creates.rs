@@ -208,13 +208,25 @@ async fn a_prepared_run_that_was_read_back_is_created_only_within_its_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
-    let service = ScriptedService::new().without_idempotency_keys();
-    let _ = service.model("m").succeeds(json!("done"));
-    let mut events = run(&service.client().unwrap()).events();
-    while events.next().await.is_some_and(|event| event != RunEvent::Creating) {}
-    drop(events);
-    tokio::time::sleep(60 * SECOND).await;
-    assert_eq!(count(&service.requests(), "createTask"), 0);
+    for policy in [Abandon::Leave, Abandon::Cancel, Abandon::CancelAndDelete] {
+        let service = ScriptedService::new().without_idempotency_keys();
+        let _ = service.model("m").succeeds(json!("done"));
+        let client = service.client().unwrap();
+        let start = || client.model("m").run(Inputs::new()).on_abandon(policy);
+        let mut events = start().events();
+        while events.next().await.is_some_and(|event| event != RunEvent::Creating) {}
+        // Such as for the consent of a person.
+        tokio::time::sleep(60 * SECOND).await;
+        drop(events);
+        tokio::time::sleep(60 * SECOND).await;
+        assert_eq!(count(&service.requests(), "createTask"), 0, "{policy:?}");
+        let mut events = start().events();
+        while events.next().await.is_some_and(|event| event != RunEvent::Creating) {}
+        tokio::time::sleep(60 * SECOND).await;
+        events.finish().await.unwrap();
+        start().await.unwrap();
+        assert_eq!(service.created().len(), 2, "{policy:?}");
+    }
 }
 
 /// Service whose clock is ahead of this machine's, at the latest after the first create.
