@@ -97,9 +97,14 @@ impl Batch {
     }
 
     /// Records the hash of the content of a file, so that a later start recognizes a file whose time alone has
-    /// changed. `file` identifies the file as it is, such as by its path, size and time.
+    /// changed. `file` identifies the file as it is, such as by its path, size and time. An item that has this key
+    /// stays as it is.
     pub fn record_content(&self, file: &str, hash: impl Into<String>) -> Result<(), JournalError> {
-        self.journal.lock().write(file, &Step::Content(hash.into()))
+        let mut journal = self.journal.lock();
+        match journal.step(file)? {
+            None | Some(Step::Content(_)) => journal.write(file, &Step::Content(hash.into())),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Returns the identifier of the item with this key, also before its first step.

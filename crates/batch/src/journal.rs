@@ -15,6 +15,9 @@ use crate::Step;
 /// Beginning of each line: an array, and the key in it.
 const LINE_START: &[u8] = b"[\"";
 
+/// What follows the key: an object with the step.
+const STEP_START: &[u8] = b",{";
+
 /// File of all steps, and where the last step of each item is in it. The steps themselves stay on the disk: a batch may
 /// have very many items.
 #[derive(Debug)]
@@ -219,7 +222,7 @@ impl Journal {
             };
             if !line.ends_with(b"\n") {
                 // A kill may cut the last line short, even inside a character.
-                if !line.starts_with(LINE_START) && !LINE_START.starts_with(&line) {
+                if !is_cut_step(&line) {
                     return Err(malformed(" is no step of an item".to_owned()));
                 }
                 break;
@@ -319,6 +322,19 @@ impl Journal {
         self.length += length as u64;
         Ok(Place { start, length })
     }
+}
+
+/// Returns true for the beginning of a line, as a kill leaves it. Other JSON that was given for a journal is none.
+fn is_cut_step(line: &[u8]) -> bool {
+    let Some(key) = line.strip_prefix(LINE_START) else { return LINE_START.starts_with(line) };
+    let mut is_escaped = false;
+    let end = key.iter().position(|byte| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    });
+    let step = end.and_then(|end| key.get(end + 1..));
+    step.is_none_or(|step| step.starts_with(STEP_START) || STEP_START.starts_with(step))
 }
 
 /// Returns true for one line that a later start reads as this step. Numbers of an output may lose their last digits.

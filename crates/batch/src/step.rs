@@ -149,7 +149,7 @@ impl Step {
             return true;
         };
         match self.last() {
-            Self::Prepared(_) => false,
+            Self::Prepared(_) | Self::Content(_) => false,
             step => step.task().is_none_or(|own| own == task),
         }
     }

@@ -257,3 +257,54 @@ async fn an_item_whose_outputs_were_replaced_is_saved_again_and_still_counts() -
     assert_eq!(batch.committed(&"0".parse()?), "0.3".parse()?);
     Ok(())
 }
+
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() -> Result {
+    let fixture = Fixture::new()?;
+    let client = fixture.service.client()?;
+    let path = fixture.folder.path().join("inputs.json");
+    for text in ["[\"a.jpg\",\"b.jpg\"]", "[\"a \\\"b\\\"\", 1]", "[1,2]", "{\"a\":1}", "[\"a\"]"] {
+        std::fs::write(&path, text)?;
+        let refused = Batch::open(&client, &path);
+        assert!(refused.is_err_and(|error| error.kind == JournalErrorKind::Malformed), "{text}");
+        assert_eq!(std::fs::read_to_string(&path)?, text);
+    }
+    // As a kill leaves them.
+    for text in ["", "[", "[\"", "[\"a \\\"", "[\"a\\\"b\"", "[\"a\",", "[\"a\",{\"Prep"] {
+        std::fs::write(&path, text)?;
+        Batch::open(&client, &path)?;
+        assert_eq!(std::fs::read_to_string(&path)?, "", "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hash_of_a_content_leaves_an_item_with_the_same_key() -> Result {
+    let fixture = Fixture::new()?;
+    let _ = fixture.service.model("m").succeeds(json!("done"));
+    let batch = fixture.batch()?;
+    batch.record_content("a.jpg", "earlier")?;
+    let item = batch.item("a.jpg");
+    let task = item.start(async || fixture.run()?.prepare().await).await?;
+    batch.record_content("a.jpg", "later")?;
+    let same = item.start(async || fixture.run()?.prepare().await).await?;
+    assert_eq!((same.id(), fixture.service.created().len()), (task.id(), 1));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_crash_leaves_an_item_with_its_task() -> Result {
+    let fixture = Fixture::new()?;
+    let _ = fixture.service.model("m").succeeds(json!("done"));
+    let batch = fixture.batch()?;
+    let prepared = fixture.run()?.prepare().await?;
+    batch.item("a").prepared(&prepared)?;
+    let task = fixture.service.client()?.adopt_or_start(prepared).await?;
+    drop(batch);
+    // Such as a key that was revoked meanwhile.
+    fixture.service.responds("createTask", 401, "");
+    let item = fixture.batch()?.item("a");
+    let same = item.start(async || fixture.run()?.prepare().await).await?;
+    assert_eq!((same.id(), fixture.service.created().len()), (task.id(), 1));
+    Ok(())
+}
