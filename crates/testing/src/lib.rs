@@ -3,13 +3,14 @@
 #![doc = include_str!("../README.md")]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::stream;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::reqwest::header::{CONTENT_TYPE, DATE, HeaderName, HeaderValue};
+use inferstore::reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue};
 use inferstore::reqwest::{self, Body, Method, Request, Response, Url};
 use inferstore::types::{ModelId, TaskId, TaskStatus};
 use inferstore::{Client, ClientBuilder, Decimal, Result, Timestamp};
@@ -31,6 +32,8 @@ const KEY_RETENTION: (HeaderName, HeaderValue) =
 const TAKES: Duration = Duration::from_secs(3);
 
 const QUEUED: Duration = Duration::from_secs(1);
+
+const PAGE_SIZE: u64 = 20;
 
 /// Scripted service instead of the network, as in the example of the [crate](self). Clones share one service.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +66,6 @@ struct State {
     models: BTreeMap<String, Script>,
     tasks: Vec<Task>,
     files: BTreeMap<String, Stored>,
-    named: usize,
     replies: HashMap<String, VecDeque<Reply>>,
     ignores_keys: bool,
     requests: Vec<&'static str>,
@@ -145,7 +147,7 @@ impl ScriptedService {
     /// Stores a file in the folder `outputs` and returns its URL, for the output of a model.
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
         let mut state = self.0.lock();
-        let url = state.name(name);
+        let url = address("outputs", name);
         let stored =
             Stored { folder: "outputs".to_owned(), mime: mime.to_owned(), content: Some(content.into()) };
         state.files.insert(url.clone(), stored);
@@ -271,7 +273,7 @@ impl State {
         }
         let response = match operation {
             "upload" => self.upload(url, body),
-            "download" => self.download(url),
+            "download" => self.download(method, url),
             "createTask" => self.create(&id, key.filter(|_| !self.ignores_keys), &body),
             _ => self.perform(operation, &id, url, &body),
         };
@@ -284,7 +286,9 @@ impl State {
         let data = match operation {
             "getBalance" => Some(json!({ "balance": "100" })),
             "listModels" => {
-                let models = self.models.iter().map(model).collect();
+                let search = body["search"].as_str().unwrap_or_default().to_lowercase();
+                let is_found = |(id, _): &(&String, &Script)| id.to_lowercase().contains(&search);
+                let models = self.models.iter().filter(is_found).map(model).collect();
                 Some(page(models, body["limit"].as_u64(), body["offset"].as_u64()))
             }
             "getModel" | "getModelServing" | "getModelCost" | "getModelVersioning" => {
@@ -304,11 +308,17 @@ impl State {
             }
             "createPresignedUpload" => self.presign(&body),
             "listFiles" => {
-                let files = self.list(Some(id));
-                Some(json!({ "total": files.len(), "total_pages": 1, "files": files }))
+                let text =
+                    |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value);
+                let files = self.list(Some(id), text("type").as_deref());
+                let (total, size) = (files.len(), number("pageSize").unwrap_or(PAGE_SIZE).max(1));
+                let skipped = size.saturating_mul(number("page").unwrap_or(1).saturating_sub(1));
+                let page = page(files, Some(size), Some(skipped));
+                let pages = (total as u64).div_ceil(size);
+                Some(json!({ "total": total, "total_pages": pages, "files": page["records"] }))
             }
             "getStorageStatistics" => {
-                let files = self.list(None);
+                let files = self.list(None, None);
                 let size: u64 = files.iter().filter_map(|file| file["size"].as_u64()).sum();
                 Some(json!({ "total_files": files.len(), "total_size": size }))
             }
@@ -358,18 +368,13 @@ impl State {
         self.tasks.iter_mut().find(|task| task.created.task.as_str() == id)
     }
 
-    fn name(&mut self, name: &str) -> String {
-        self.named += 1;
-        let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
-        format!("{STORAGE}/{}/{}", self.named, name.replace(is_special, "_"))
-    }
-
     fn presign(&mut self, request: &Value) -> Option<Value> {
         let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
-        let url = self.name(&text("name"));
+        let url = address(&text("folder"), &text("name"));
         let fields = json!({ "Content-Type": text("mime") }).to_string();
         let target = json!({ "endpoint": format!("{url}?X-Amz-Algorithm=test"), "fields": fields, "download_url": url });
-        self.files.insert(url, Stored { folder: text("folder"), mime: text("mime"), content: None });
+        let earlier = self.files.remove(&url).and_then(|earlier| earlier.content);
+        self.files.insert(url, Stored { folder: text("folder"), mime: text("mime"), content: earlier });
         Some(target)
     }
 
@@ -380,14 +385,26 @@ impl State {
         response(200, "text/plain", Bytes::new())
     }
 
-    fn download(&self, url: &Url) -> Response {
+    fn download(&self, method: &Method, url: &Url) -> Response {
         let stored = self.files.get(url.as_str());
-        let found = stored.and_then(|stored| Some((&stored.mime, stored.content.clone()?)));
-        found.map_or_else(|| failure(404, "no such file"), |(mime, content)| response(200, mime, content))
+        let Some((mime, content)) = stored.and_then(|stored| Some((&stored.mime, stored.content.clone()?)))
+        else {
+            return failure(404, "no such file");
+        };
+        let (length, etag) = (content.len(), etag(&content));
+        let body = if *method == Method::HEAD { Bytes::new() } else { content };
+        let mut response = response(200, mime, body);
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        response.headers_mut().extend(etag.parse().map(|etag| (ETAG, etag)));
+        response
     }
 
-    fn list(&self, folder: Option<&str>) -> Vec<Value> {
-        let files = self.files.iter().filter(|(_, file)| folder.is_none_or(|folder| file.folder == folder));
+    fn list(&self, folder: Option<&str>, category: Option<&str>) -> Vec<Value> {
+        let is_listed = |file: &Stored| {
+            let is_of = |category: &str| file.mime.split('/').next() == Some(category);
+            folder.is_none_or(|folder| file.folder == folder) && category.is_none_or(is_of)
+        };
+        let files = self.files.iter().filter(|(_, file)| is_listed(file));
         let records = files.filter_map(|(url, Stored { folder, mime, content })| {
             let size = content.as_ref()?.len();
             Some(json!({ "id": url, "download_url": url, "folder": folder, "mime": mime, "size": size }))
@@ -422,7 +439,7 @@ impl Task {
             _ => (Value::Null, Value::Null),
         };
         json!({
-            "task_id": task, "model_id": model, "status": status, "cost": self.cost, "input_data": inputs,
+            "task_id": task, "model_id": model, "status": status, "cost": json_amount(&self.cost), "input_data": inputs,
             "result": result, "message": message,
             "created_at": timestamp(self.created_at), "updated_at": timestamp(ended),
         })
@@ -431,7 +448,8 @@ impl Task {
 
 fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     let Some(path) = url.as_str().split('?').next().and_then(|url| url.strip_prefix(API)) else {
-        return (if *method == Method::GET { "download" } else { "upload" }, String::new());
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        return (if is_read { "download" } else { "upload" }, String::new());
     };
     let segments: Vec<_> = path.split('/').collect();
     for operation in operations::ALL.iter().filter(|operation| operation.method == method.as_str()) {
@@ -446,8 +464,29 @@ fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     ("unknown", String::new())
 }
 
+/// Returns the URL of a file: the same name in the same folder is the same file.
+fn address(folder: &str, name: &str) -> String {
+    let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
+    format!("{STORAGE}/{folder}/{}", name.replace(is_special, "_"))
+}
+
+fn etag(content: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    format!("\"{:016x}\"", hasher.finish())
+}
+
+/// Returns an amount as the service writes it: a number, unless it has more digits than a double holds.
+fn json_amount(amount: &Decimal) -> Value {
+    let text = amount.to_string();
+    let number = text.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+    let is_exact = |number: &serde_json::Number| number.to_string().trim_end_matches(".0") == text;
+    number.filter(is_exact).map_or(Value::String(text.clone()), Value::Number)
+}
+
 fn model((id, script): (&String, &Script)) -> Value {
     let Script { cost, is_offline, declared, .. } = script;
+    let cost = json_amount(cost);
     json!({
         "id": id, "price": cost, "cost": cost, "serving": !is_offline, "model_id": id, "input_format": declared,
     })

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
-use inferstore::types::{ModelListRequest, TaskStatus};
+use inferstore::types::{MimeCategory, ModelListRequest, TaskStatus};
 use inferstore::{
-    Abandon, Client, Error, File, FileQuery, Inputs, Outcome, Result, Retry, RunEvent, TaskDisposition,
-    UploadEvent, ViolationKind,
+    Abandon, Client, Error, ErrorKind, File, FileQuery, Inputs, Outcome, Result, Retry, RunEvent,
+    TaskDisposition, UploadEvent, ViolationKind,
 };
 use inferstore_testing::ScriptedService;
 use serde_json::json;
@@ -296,5 +296,69 @@ async fn middleware_of_the_client_sees_the_requests_and_the_responses() -> Resul
     assert_eq!(status().await?, Some(TaskStatus::InQueue), "the create has no response yet");
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(status().await?, Some(TaskStatus::Canceled), "the create finished in the background");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_the_etag_of_a_stored_file_leaves_its_content() -> Result<()> {
+    let (service, client) = service()?;
+    let url = service.stores("clear.png", "image/png", b"clear".to_vec());
+    let etag = client.download(&*url).etag().await?;
+    assert!(etag.is_some() && etag == client.download(&*url).etag().await?);
+    assert_eq!(service.content(&url).as_deref(), Some(&b"clear"[..]));
+    let missing = client.download(url.replace("clear", "missing")).bytes().await;
+    assert!(missing.is_err_and(|error| error.is_not_found()));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_of_the_same_name_is_replaced_found_or_kept_as_the_upload_says() -> Result<()> {
+    let (service, client) = service()?;
+    let upload = |content: &'static str| client.folder("samples").upload(File::bytes("a.txt", content));
+    let first = upload("hello").overwrite(false).await?;
+    assert_eq!(upload("hello").overwrite(false).await?.download_url, first.download_url);
+    let kept = upload("world").overwrite(false).await;
+    assert!(kept.is_err_and(|error| error.kind() == ErrorKind::LocalFile));
+    assert_eq!(service.content(&first.download_url).as_deref(), Some(&b"hello"[..]));
+    upload("world").await?;
+    assert_eq!(service.content(&first.download_url).as_deref(), Some(&b"world"[..]));
+    service.model("m").succeeds(json!({}));
+    for _ in 0..2 {
+        let run = client.model("m").run(Inputs::new().file("input", File::bytes("b.txt", "hello")));
+        run.options(|options| options.reuse_uploads = true).await?;
+    }
+    let uploads = service.requests().into_iter().filter(|operation| *operation == "upload");
+    assert_eq!(uploads.count(), 3, "the second run has reused the upload of the first");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_paged_filtered_and_searched() -> Result<()> {
+    let (service, client) = service()?;
+    for name in ["a.txt", "b.txt", "c.png"] {
+        client.folder("samples").upload(File::bytes(name, "content")).await?;
+    }
+    let mut query = FileQuery::default();
+    query.page_size = Some(2);
+    let folder = client.folder("samples");
+    let sizes = [1, 2, 3].map(|page| folder.page(query.clone(), page));
+    let [one, two, three] = sizes;
+    assert_eq!([one.await?.records.len(), two.await?.records.len(), three.await?.records.len()], [2, 1, 0]);
+    let images = folder.list(FileQuery::category(MimeCategory::Image)).try_collect().await?;
+    assert_eq!(images.len(), 1);
+    service.model("haze-removal");
+    service.model("face-mesh");
+    let mut query = ModelListRequest::default();
+    query.search = Some("HAZE".to_owned());
+    assert_eq!(client.models(query).try_collect().await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn costs_are_numbers_as_those_of_the_service() -> Result<()> {
+    let (service, client) = service()?;
+    service.model("m").succeeds(json!({})).costs("0.01".parse()?);
+    let outcome = client.model("m").run(Inputs::new()).await?;
+    assert_eq!(serde_json::to_value(&outcome).unwrap_or_default()["cost"], json!(0.01));
     Ok(())
 }
