@@ -206,9 +206,9 @@ impl Prepared {
     }
 }
 
-/// Returns the name without control characters, and only the beginning and the extension of a long one.
+/// Returns the name without control characters and slashes, and only the beginning and the extension of a long one.
 fn storable(name: &str) -> String {
-    let name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+    let name: String = name.chars().map(|c| if c.is_control() || c == '/' { '_' } else { c }).collect();
     let extension = name.rfind('.').filter(|at| name.len() - at <= MAX_EXTENSION).unwrap_or(name.len());
     let room = MAX_STORED_NAME - (name.len() - extension);
     let end = (0..=room.min(extension)).rfind(|at| name.is_char_boundary(*at)).unwrap_or_default();
@@ -294,11 +294,13 @@ async fn spool(reader: impl AsyncRead + Unpin) -> io::Result<Arc<TempPath>> {
 }
 
 pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => FileErrorKind::NotFound,
-        _ => FileErrorKind::Unreadable,
+    let (kind, problem) = match error.kind() {
+        io::ErrorKind::NotFound => (FileErrorKind::NotFound, "it cannot be read"),
+        // Only the copy of a reader is written.
+        io::ErrorKind::StorageFull => (FileErrorKind::Unwritable, "its temporary copy cannot be written"),
+        _ => (FileErrorKind::Unreadable, "it cannot be read"),
     };
-    FileError::new(file, kind, "it cannot be read").with_source(error)
+    FileError::new(file, kind, problem).with_source(error)
 }
 
 /// Runs file operations on Tokio's blocking threads. A canceled caller drops the result, including a temporary file.

@@ -296,6 +296,7 @@ impl Error {
                 FileErrorKind::Changed | FileErrorKind::AlreadyExists => ErrorKind::LocalFile,
                 FileErrorKind::Unwritable => ErrorKind::LocalFile,
                 FileErrorKind::InvalidTarget => ErrorKind::InvalidResponse,
+                FileErrorKind::Rejected if error.status == Some(404) => ErrorKind::NotFound,
                 FileErrorKind::Forbidden | FileErrorKind::Rejected => ErrorKind::StorageRejected,
                 FileErrorKind::Transport if error.status.is_some() => ErrorKind::Unavailable,
                 FileErrorKind::Transport | FileErrorKind::CertificateRefused => ErrorKind::NoResponse,

@@ -113,7 +113,7 @@ impl Retries {
     pub(crate) fn succeeded(&self) {
         let full = self.policy.budget.saturating_mul(RETRY_COST);
         debug_assert!(self.budget.load(Relaxed) <= full, "the retry budget exceeds its limit");
-        let earned = |left| (left < full).then_some(left + 1);
+        let earned = |left| (left < full).then(|| left + 1);
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
 
