@@ -43,7 +43,6 @@ pub(crate) async fn read<T: DeserializeOwned>(
 /// Returns the failure that the service describes in the body of an unexpected response; other errors and pages
 /// of a gateway have none. Read [`Error::status`](crate::Error::status) before, because this call consumes the
 /// error.
-/// first.
 pub async fn failure(error: ClientError<()>) -> Option<Failure> {
     let ClientError::UnexpectedResponse(response) = error else { return None };
     serde_json::from_slice(&response.bytes().await.ok()?).ok()

@@ -1,16 +1,15 @@
 //! `POST /dehaze` takes a picture and returns it without haze, within 30 seconds: `curl --data-binary
 //! @hazy.png http://127.0.0.1:3000/dehaze > clear.png`.
 //!
-//! axum drops the future of a handler when the browser disconnects. `cancel_on_drop` then cancels the task if
-//! it is still queued, even if its create was in progress. The uploaded picture stays in the folder `samples`
-//! and is billed until it is deleted.
+//! axum drops the future of a handler when the browser disconnects. `Abandon::CancelAndDelete` then cancels the task
+//! if it is still queued, even if its create was in progress, and deletes the uploaded picture.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::post};
@@ -18,7 +17,9 @@ use inferstore::{Abandon, Client, Error, File, Inputs};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let app = Router::new().route("/dehaze", post(dehaze)).with_state(Client::from_env()?);
+    // axum takes 2 MB by default, and photos are larger.
+    let limit = DefaultBodyLimit::max(50 * 1024 * 1024);
+    let app = Router::new().route("/dehaze", post(dehaze)).layer(limit).with_state(Client::from_env()?);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;

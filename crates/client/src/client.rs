@@ -171,8 +171,8 @@ impl Client {
     }
 
     /// Returns a client with another API key, for a key rotation or another account of the same service. Both
-    /// clients share the connections, the retry budget, the declarations of models and the memory of tasks, and
-    /// redact both keys in every text of the service.
+    /// clients share the connections, the retry budget, the declarations of models and the memory of tasks.
+    /// The new client redacts both keys in every text of the service, and this one its own.
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client, key: String) -> Result<(), inferstore::Error> {

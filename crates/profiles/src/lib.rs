@@ -84,8 +84,8 @@ pub fn trust_file(builder: ClientBuilder, path: &Path) -> Result<ClientBuilder> 
 /// [`ProfileErrorKind::Client`] if `proxy` is no URL.
 pub fn use_proxy(builder: ClientBuilder, proxy: &str) -> Result<ClientBuilder> {
     let invalid = |_| {
-        let hint = "such as --proxy http://proxy.example:3128";
-        ProfileError::new(Kind::Client, "the value of --proxy is no URL", hint)
+        let hint = "give one such as http://proxy.example:3128";
+        ProfileError::new(Kind::Client, "the proxy of the command line or the profile is no URL", hint)
     };
     let proxy = Proxy::all(proxy).map_err(invalid)?;
     Ok(builder.configure_http(move |http| http.proxy(proxy.clone())))
