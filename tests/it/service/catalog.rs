@@ -217,7 +217,7 @@ async fn a_private_model_is_unknown_to_other_accounts() {
 #[tokio::test]
 async fn a_list_carries_headlines_and_a_record_carries_everything() {
     let (_service, caller) = start_with_fixtures().await;
-    let page = caller.post(LIST, &json!({ "limit": 100 })).await;
+    let page = caller.post(LIST, &json!({ "limit": 100.0 })).await;
     for headline in page.data()["records"].as_array().expect("records") {
         let names: Vec<&String> = headline.as_object().expect("an object").keys().collect();
         let expected =

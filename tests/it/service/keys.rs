@@ -103,6 +103,8 @@ async fn a_key_revokes_neither_itself_nor_a_key_of_another_account() {
     assert!(revoke(&caller, &own).await.refusal(409).contains("does not revoke itself"));
     let unknown = revoke(&caller, "abcdefghijkm").await.refusal(404).replace("abcdefghijkm", &other);
     assert_eq!(revoke(&caller, &other).await.refusal(404), unknown);
+    let whole = revoke(&caller, "isk_abcdefghijkm_secretsecretsecret").await;
+    assert!(!whole.refusal(404).contains("secretsecret"), "{whole:?}");
     for valid in [&caller, &lena] {
         valid.get("/api-key/balance").await.data();
     }

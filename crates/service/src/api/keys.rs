@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Api;
 use super::Caller;
-use crate::accounts::{KeyRules, NewKey, check_line};
+use crate::accounts::{KeyRules, NewKey, check_line, redact_keys};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::http::request::{ApiJson, ApiPath, present};
@@ -188,7 +188,8 @@ async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) 
     }
     let keys = api.database.keys(account.id).await?;
     if !keys.iter().any(|own| own.key == id && own.revoked_at.is_none()) {
-        return Err(Failure::not_found("valid key", &id));
+        // A whole key in place of its identifier is not repeated.
+        return Err(Failure::not_found("valid key", &redact_keys(&id)));
     }
     let background = api.background.clone();
     let work = async move {

@@ -190,6 +190,12 @@ impl Visitor<'_> for WholeVisitor {
         match number {
             ..=-1e18 => Ok(Whole(i128::MIN)),
             1e18.. => Ok(Whole(i128::MAX)),
+            // JSON has one number type: 5.0 is a whole number. A cast of less than 1e18 is exact.
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the fraction is zero, and the number in range"
+            )]
+            _ if number.fract() == 0.0 => Ok(Whole((number as i64).into())),
             _ => Err(E::invalid_type(Unexpected::Float(number), &self)),
         }
     }
