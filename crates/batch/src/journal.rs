@@ -15,7 +15,7 @@ use crate::Step;
 /// Beginning of each line: an array, and the key in it.
 const LINE_START: &[u8] = b"[\"";
 
-/// What follows the key: an object with the step.
+/// Beginning of the step, which follows the key: an object.
 const STEP_START: &[u8] = b",{";
 
 /// File of all steps, and where the last step of each item is in it. The steps themselves stay on the disk: a batch may
