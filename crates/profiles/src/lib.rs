@@ -85,7 +85,7 @@ pub fn trust_file(builder: ClientBuilder, path: &Path) -> Result<ClientBuilder> 
 pub fn use_proxy(builder: ClientBuilder, proxy: &str) -> Result<ClientBuilder> {
     let invalid = |_| {
         let hint = "give one such as http://proxy.example:3128";
-        ProfileError::new(Kind::Client, "the proxy of the command line or the profile is no URL", hint)
+        ProfileError::new(Kind::Client, "the proxy of --proxy or of the profile is no URL", hint)
     };
     let proxy = Proxy::all(proxy).map_err(invalid)?;
     Ok(builder.configure_http(move |http| http.proxy(proxy.clone())))
