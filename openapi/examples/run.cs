@@ -70,7 +70,8 @@ static class Run {
         for (var pause = 250; detail?.Element("status").Value != "success"; pause = Math.Min(2 * pause, 5000)) {
             Thread.Sleep(pause);
             detail = Call(HttpMethod.Get, "/api-key/task/" + task + "/detail");
-            if ("failed canceled".Contains(detail.Element("status").Value)) throw new Exception(detail.Element("message").Value);
+            if (detail.Element("status").Value == "failed") throw new Exception("failed: " + detail.Element("message")?.Value);
+            if (detail.Element("status").Value == "canceled") throw new Exception("the task was canceled, and is not billed");
         }
         // 4. Download.
         var image = detail.Element("result").Element("result").Element("output_image").Value;

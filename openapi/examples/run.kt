@@ -73,7 +73,8 @@ fun main(arguments: Array<String>) {
     for (pause in generateSequence(250L) { minOf(2 * it, 5000) }.takeWhile { "output_image" !in detail }) {
         Thread.sleep(pause)
         detail = call("GET", "/api-key/task/$task/detail")
-        if (detail["status"] in listOf("failed", "canceled")) error("${detail["status"]}: ${detail["message"]}")
+        check(detail["status"] != "failed") { "failed: ${detail["message"]}" }
+        check(detail["status"] != "canceled") { "the task was canceled, and is not billed" }
     }
     // 4. Download.
     println(result.apply { writeBytes(send("GET", detail.getValue("output_image"))) })
