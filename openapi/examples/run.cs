@@ -30,7 +30,6 @@ static class Run {
             Thread.Sleep(pause);
         }
     }
-
     /// Sends a call to the API, and returns its data. All attempts carry one key, so that a create makes one task.
     static XElement Call(HttpMethod method, string path, string json = null) {
         string key = Guid.NewGuid().ToString(), url = Environment.GetEnvironmentVariable("BASE_URL") + path;
@@ -40,7 +39,6 @@ static class Run {
         })).Element("data");
     }
     static XElement Parse(byte[] json) => XElement.Load(JsonReaderWriterFactory.CreateJsonReader(json, Quotas.Max));
-
     static void Main(string[] arguments) {
         // 1. Upload. The target grants access and needs no key.
         var photo = File.ReadAllBytes(arguments[0]);

@@ -9,7 +9,6 @@ import java.util.*;
 import java.util.regex.*;
 class Run {
     static void fail(String problem) { System.err.println(problem); System.exit(1); }
-
     /** Sends a request, again after a lost response, a 408, a 429 or a 5xx. Returns the body of the success. */
     static byte[] send(String method, String url, BodyPublisher body, String... headers) throws InterruptedException {
         var request = HttpRequest.newBuilder(URI.create(url)).timeout(java.time.Duration.ofMinutes(2)).method(method, body);
@@ -29,13 +28,11 @@ class Run {
             Thread.sleep(1000L * Math.max(attempt, Integer.parseInt(after)));
         }
     }
-
     /** Sends a call to the API. All attempts carry one key, so that a create makes one task. */
     static Map<String, String> call(String method, String path, String body) throws Exception {
         return texts(new String(send(method, System.getenv("BASE_URL") + path, BodyPublishers.ofString(body), "x-api-key",
             System.getenv("API_KEY"), "content-type", "application/json", "idempotency-key", "" + UUID.randomUUID()), "UTF-8"));
     }
-
     /** Returns the texts in JSON by the names of their members. A program with a JSON library uses that instead. */
     static Map<String, String> texts(String json) {
         var texts = new LinkedHashMap<String, String>();
@@ -46,7 +43,6 @@ class Run {
                     : found.group().equals("\\/") ? "/" : found.group().translateEscapes()))));
         return texts;
     }
-
     public static void main(String[] arguments) throws Exception {
         if (arguments.length != 2 || !System.getenv().keySet().containsAll(Set.of("BASE_URL", "API_KEY")))
             fail("usage: BASE_URL=https://host/api/v1 API_KEY=… java run.java photo.png clear.png");

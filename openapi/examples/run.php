@@ -2,7 +2,6 @@
 // Runs a model on a picture: upload, create once, poll, download. Needs PHP 8 with curl.
 //   BASE_URL=https://host/api/v1 API_KEY=… php run.php photo.png clear.png
 declare(strict_types=1);
-
 function fail(string $problem): never { fwrite(STDERR, "$problem\n"); exit(1); }
 // A warning, such as that of a file that cannot be written, ends the program too.
 set_error_handler(fn (int $_, string $problem) => fail($problem));
@@ -64,8 +63,7 @@ if (str_contains($target['endpoint'], 'X-Amz-Algorithm')) {
 }
 
 // 2. Create once: all attempts carry one key, so that they make one task.
-$inputs = ['input_image' => $target['download_url']];
-$task = call('POST', '/api-key/model/haze-removal/task', $inputs, bin2hex(random_bytes(16)))['data'];
+$task = call('POST', '/api-key/model/haze-removal/task', ['input_image' => $target['download_url']], bin2hex(random_bytes(16)))['data'];
 echo "task $task\n";
 
 // 3. Poll until the status is terminal.
