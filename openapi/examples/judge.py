@@ -5,7 +5,10 @@
 
 starts an ephemeral service, and runs the program once without a fault and once for each fault, at the addresses and with
 the key of BASE_URL and API_KEY (the same in INFERSTORE_BASE_URL and INFERSTORE_API_KEY). The program ends with 0 when it
-has its result. The exit code is 0 if it survives every fault that it meets, 1 if not, 2 if there is nothing to judge.
+has its result, and with another code when it has none: a last run, in which the service refuses its key, sees to that. The
+exit code is 0 if the program survives every fault that it meets and reports the refusal, 1 if not, 2 if there is nothing
+to judge.
+
 Needs the standard library and the command `inferstore`, in PATH or as INFERSTORE_COMMAND.
 """
 
@@ -42,6 +45,8 @@ FAULTS = [
     ("getObject", "connection closed", {"effect": "hang_up"}),
     ("getObject", "503", {"effect": "status", "status": 503}),
 ]
+# No program survives this one. One that ends with 0 lets its caller take the lack of a result for a result.
+REFUSAL = ("every call: 401, no result", {"side": "api", "effect": "status", "status": 401})
 SERVE = ["serve", "--ephemeral", "--port=0", "--storage-port=0", "--controls-port=0", "--ready-json", "--no-console"]
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -99,6 +104,18 @@ def verdict(code: int | None, paid: int, wanted: int) -> str:
     return "hung" if code is None else "survived" if code == 0 and paid == wanted else "lost"
 
 
+def is_reported(service: Service, program: list[str], timeout: float) -> bool:
+    name, fault = REFUSAL
+    service.control("POST", "/reset")
+    service.control("POST", "/faults", fault)
+    begun = time.monotonic()
+    code, _, last = service.run(program, timeout)
+    found = "hung" if code is None else "reported" if code != 0 else "unreported"
+    more = "" if found == "reported" else f"  exit code {code}: {last}"
+    print(f"{found:13}{time.monotonic() - begun:5.1f} s  {name}{more}"[:150], flush=True)
+    return found == "reported"
+
+
 def judge(service: Service, program: list[str], timeout: float, only: str) -> int:
     code, wanted, last = service.run(program, timeout)
     if code != 0 or not wanted:
@@ -119,9 +136,13 @@ def judge(service: Service, program: list[str], timeout: float, only: str) -> in
         verdicts.append(found)
         more = "" if found in ("survived", "not met") else f"  exit code {code}, {paid} paid of {wanted}: {last}"
         print(f"{found:13}{time.monotonic() - begun:5.1f} s  {operation}: {name}{more}"[:150], flush=True)
+    is_refused = only in REFUSAL[0]
+    is_good = not is_refused or is_reported(service, program, timeout)
     survived, not_met = verdicts.count("survived"), verdicts.count("not met")
     print(f"{survived} of {len(verdicts) - not_met} survived" + (f", {not_met} not met" if not_met else ""))
-    return 2 if not survived and len(verdicts) == not_met else int(survived + not_met < len(verdicts))
+    if is_good and not_met == len(verdicts) and (verdicts or not is_refused):
+        return 2
+    return int(not is_good or survived + not_met < len(verdicts))
 
 
 if __name__ == "__main__":

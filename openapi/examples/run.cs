@@ -30,7 +30,6 @@ static class Run {
             Thread.Sleep(pause);
         }
     }
-
     /// Sends a call to the API, and returns its data. All attempts carry one key, so that a create makes one task.
     static XElement Call(HttpMethod method, string path, string json = null) {
         string key = Guid.NewGuid().ToString(), url = Environment.GetEnvironmentVariable("BASE_URL") + path;
@@ -40,7 +39,6 @@ static class Run {
         })).Element("data");
     }
     static XElement Parse(byte[] json) => XElement.Load(JsonReaderWriterFactory.CreateJsonReader(json, Quotas.Max));
-
     static void Main(string[] arguments) {
         // 1. Upload. The target grants access and needs no key.
         var photo = File.ReadAllBytes(arguments[0]);
@@ -70,7 +68,8 @@ static class Run {
         for (var pause = 250; detail?.Element("status").Value != "success"; pause = Math.Min(2 * pause, 5000)) {
             Thread.Sleep(pause);
             detail = Call(HttpMethod.Get, "/api-key/task/" + task + "/detail");
-            if ("failed canceled".Contains(detail.Element("status").Value)) throw new Exception(detail.Element("message").Value);
+            if (detail.Element("status").Value == "failed") throw new Exception("failed: " + detail.Element("message")?.Value);
+            if (detail.Element("status").Value == "canceled") throw new Exception("the task was canceled, and is not billed");
         }
         // 4. Download.
         var image = detail.Element("result").Element("result").Element("output_image").Value;

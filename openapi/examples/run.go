@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -36,12 +37,16 @@ func send(method, url string, header http.Header, body []byte) []byte {
 		}
 		request.Header = header
 		response, err := client.Do(request)
-		pause, problem := time.Duration(attempt)*time.Second, "no response"
-		if err == nil {
+		pause, problem := time.Duration(attempt)*time.Second, ""
+		if err != nil {
+			problem = fmt.Sprint("no response: ", errors.Unwrap(err)) // without the URL
+		} else {
 			content, broken := io.ReadAll(response.Body)
 			response.Body.Close()
 			problem = fmt.Sprintf("%d %s", response.StatusCode, content)
-			if broken == nil && response.StatusCode/100 == 2 {
+			if broken != nil {
+				problem = "a broken response: " + broken.Error()
+			} else if response.StatusCode/100 == 2 {
 				return content
 			}
 			if seconds, err := strconv.Atoi(response.Header.Get("retry-after")); err == nil {
@@ -72,6 +77,9 @@ func call(method, path, key string, body, data any) {
 }
 
 func main() {
+	if len(os.Args) != 3 || os.Getenv("BASE_URL") == "" || os.Getenv("API_KEY") == "" {
+		log.Fatal("usage: BASE_URL=https://host/api/v1 API_KEY=… go run run.go photo.png clear.png")
+	}
 	photo, err := os.ReadFile(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
@@ -121,8 +129,11 @@ func main() {
 	for reads := 1; task.Status != "success"; reads++ {
 		time.Sleep(time.Duration(reads%5+1) * time.Second)
 		call("GET", "/api-key/task/"+created.Data+"/detail", "", nil, &task)
-		if task.Status == "failed" || task.Status == "canceled" {
-			log.Fatal(task.Status, ": ", task.Message)
+		switch task.Status {
+		case "failed":
+			log.Fatal("failed: ", task.Message)
+		case "canceled":
+			log.Fatal("the task was canceled, and is not billed")
 		}
 	}
 

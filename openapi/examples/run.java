@@ -8,6 +8,7 @@ import java.nio.file.*;
 import java.util.*;
 import java.util.regex.*;
 class Run {
+    static void fail(String problem) { System.err.println(problem); System.exit(1); }
     /** Sends a request, again after a lost response, a 408, a 429 or a 5xx. Returns the body of the success. */
     static byte[] send(String method, String url, BodyPublisher body, String... headers) throws InterruptedException {
         var request = HttpRequest.newBuilder(URI.create(url)).timeout(java.time.Duration.ofMinutes(2)).method(method, body);
@@ -23,17 +24,15 @@ class Run {
                 if (!problem.matches("(?s)(5|408|429).*")) attempt = 5;
                 after = response.headers().firstValue("retry-after").filter(text -> text.matches("\\d{1,5}")).orElse("0");
             } catch (java.io.IOException error) { problem = error.toString(); }
-            if (attempt == 5) throw new IllegalStateException(method + " failed: " + problem);
+            if (attempt == 5) fail(method + " failed: " + problem);
             Thread.sleep(1000L * Math.max(attempt, Integer.parseInt(after)));
         }
     }
-
     /** Sends a call to the API. All attempts carry one key, so that a create makes one task. */
     static Map<String, String> call(String method, String path, String body) throws Exception {
         return texts(new String(send(method, System.getenv("BASE_URL") + path, BodyPublishers.ofString(body), "x-api-key",
             System.getenv("API_KEY"), "content-type", "application/json", "idempotency-key", "" + UUID.randomUUID()), "UTF-8"));
     }
-
     /** Returns the texts in JSON by the names of their members. A program with a JSON library uses that instead. */
     static Map<String, String> texts(String json) {
         var texts = new LinkedHashMap<String, String>();
@@ -44,12 +43,13 @@ class Run {
                     : found.group().equals("\\/") ? "/" : found.group().translateEscapes()))));
         return texts;
     }
-
     public static void main(String[] arguments) throws Exception {
+        if (arguments.length != 2 || !System.getenv().keySet().containsAll(Set.of("BASE_URL", "API_KEY")))
+            fail("usage: BASE_URL=https://host/api/v1 API_KEY=… java run.java photo.png clear.png");
         Path photo = Path.of(arguments[0]);
         // 1. Upload. The target grants access and needs no key.
-        int first = Files.readAllBytes(photo)[0] & 0xFF;
-        String kind = first == 0xFF ? "jpeg" : first == 'R' ? "webp" : first == 'G' ? "gif" : "png";
+        byte first = Files.readAllBytes(photo)[0];
+        String kind = first == -1 ? "jpeg" : first == 'R' ? "webp" : first == 'G' ? "gif" : "png";
         String file = "{\"folder\": \"samples\", \"name\": \"%s\", \"mime\": \"image/%s\", \"size\": %d}".formatted(
             photo.getFileName().toString().replaceAll("[\"\\\\]", "\\\\$0"), kind, Files.size(photo));
         var target = call("POST", "/api-key/storage/upload/create-presigned-url", file);
@@ -73,7 +73,8 @@ class Run {
         for (long pause = 250; !detail.containsKey("output_image"); pause = Math.min(2 * pause, 5000)) {
             Thread.sleep(pause);
             detail = call("GET", "/api-key/task/" + task + "/detail", "");
-            if (Set.of("failed", "canceled").contains(detail.get("status"))) throw new IllegalStateException(detail.get("message"));
+            if ("failed".equals(detail.get("status"))) fail("failed: " + detail.get("message"));
+            if ("canceled".equals(detail.get("status"))) fail("the task was canceled, and is not billed");
         }
         // 4. Download.
         System.out.println(Files.write(Path.of(arguments[1]), send("GET", detail.get("output_image"), BodyPublishers.noBody())));

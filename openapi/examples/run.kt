@@ -28,14 +28,12 @@ fun send(method: String, url: String, body: ByteArray = ByteArray(0), headers: M
         Thread.sleep(1000L * pause)
     }
 }
-
 /** Sends a call to the API. All attempts carry one key, so that a create makes one task. */
 fun call(method: String, path: String, body: String = ""): Map<String, String> {
     val headers = mapOf("x-api-key" to System.getenv("API_KEY"), "idempotency-key" to "${randomUUID()}",
         "content-type" to "application/json")
     return texts(String(send(method, System.getenv("BASE_URL") + path, body.toByteArray(), headers)))
 }
-
 /** Returns the texts in JSON by the names of their members. A program with a JSON library uses that instead. */
 fun texts(json: String): Map<String, String> {
     val text = """"((?:[^"\\]++|\\.)*+)""""
@@ -73,7 +71,8 @@ fun main(arguments: Array<String>) {
     for (pause in generateSequence(250L) { minOf(2 * it, 5000) }.takeWhile { "output_image" !in detail }) {
         Thread.sleep(pause)
         detail = call("GET", "/api-key/task/$task/detail")
-        if (detail["status"] in listOf("failed", "canceled")) error("${detail["status"]}: ${detail["message"]}")
+        check(detail["status"] != "failed") { "failed: ${detail["message"]}" }
+        check(detail["status"] != "canceled") { "the task was canceled, and is not billed" }
     }
     // 4. Download.
     println(result.apply { writeBytes(send("GET", detail.getValue("output_image"))) })

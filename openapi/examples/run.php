@@ -2,6 +2,10 @@
 // Runs a model on a picture: upload, create once, poll, download. Needs PHP 8 with curl.
 //   BASE_URL=https://host/api/v1 API_KEY=… php run.php photo.png clear.png
 declare(strict_types=1);
+function fail(string $problem): never { fwrite(STDERR, "$problem\n"); exit(1); }
+// A warning, such as that of a file that cannot be written, ends the program too.
+set_error_handler(fn (int $_, string $problem) => fail($problem));
+set_exception_handler(fn (Throwable $error) => fail($error->getMessage()));
 
 /** Sends a request, again after a lost response, a 408, a 429 or a 5xx. Returns the body of the success. */
 function send(string $method, string $url, array $headers = [], mixed $body = null): string
@@ -20,10 +24,7 @@ function send(string $method, string $url, array $headers = [], mixed $body = nu
                 $after = stripos($line, 'retry-after:') === 0 ? (int) substr($line, 12) : $after;
                 return strlen($line);
             },
-        ]);
-        if ($body !== null) {
-            curl_setopt($curl, CURLOPT_POSTFIELDS, $body);
-        }
+        ] + ($body === null ? [] : [CURLOPT_POSTFIELDS => $body]));
         $content = curl_exec($curl);
         $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
         $isComplete = $content !== false && curl_errno($curl) === 0;
@@ -32,7 +33,7 @@ function send(string $method, string $url, array $headers = [], mixed $body = nu
         }
         $problem = $isComplete ? "$status $content" : curl_error($curl);
         if ($isComplete && $status < 500 && $status !== 408 && $status !== 429 || $attempt === 5) {
-            exit("$method failed after $attempt attempts: $problem\n");
+            fail("$method failed after $attempt attempts: $problem");
         }
         sleep(max($after, $attempt));
     }
@@ -40,15 +41,15 @@ function send(string $method, string $url, array $headers = [], mixed $body = nu
 
 function call(string $method, string $path, ?array $body = null, ?string $key = null): array
 {
-    $headers = ['x-api-key: ' . getenv('API_KEY'), 'content-type: application/json'];
-    if ($key !== null) {
-        $headers[] = "idempotency-key: $key";
-    }
+    $headers = ['x-api-key: ' . getenv('API_KEY'), 'content-type: application/json', ...($key ? ["idempotency-key: $key"] : [])];
     $content = $body === null ? null : json_encode($body, JSON_THROW_ON_ERROR);
     $response = json_decode(send($method, getenv('BASE_URL') . $path, $headers, $content), true, flags: JSON_THROW_ON_ERROR);
     return $response['data'];
 }
 
+if ($argc !== 3 || !getenv('BASE_URL') || !getenv('API_KEY')) {
+    fail('usage: BASE_URL=https://host/api/v1 API_KEY=… php run.php photo.png clear.png');
+}
 [, $photo, $result] = $argv;
 
 // 1. Upload. The target grants access and needs no key.
@@ -62,14 +63,13 @@ if (str_contains($target['endpoint'], 'X-Amz-Algorithm')) {
 }
 
 // 2. Create once: all attempts carry one key, so that they make one task.
-$inputs = ['input_image' => $target['download_url']];
-$task = call('POST', '/api-key/model/haze-removal/task', $inputs, bin2hex(random_bytes(16)))['data'];
+$task = call('POST', '/api-key/model/haze-removal/task', ['input_image' => $target['download_url']], bin2hex(random_bytes(16)))['data'];
 echo "task $task\n";
 
 // 3. Poll until the status is terminal.
 for ($pause = 1; ($detail = call('GET', "/api-key/task/$task/detail"))['status'] !== 'success'; $pause = min($pause + 1, 5)) {
     if (in_array($detail['status'], ['failed', 'canceled'], true)) {
-        exit("{$detail['status']}: {$detail['message']}\n");
+        fail($detail['status'] === 'failed' ? "failed: {$detail['message']}" : 'the task was canceled, and is not billed');
     }
     sleep($pause);
 }

@@ -34,12 +34,14 @@ def call(kind, path, body = nil, key = nil)
   JSON.parse(deliver(url, request).body).fetch("data")
 end
 
+usage = "usage: BASE_URL=https://host/api/v1 API_KEY=… ruby run.rb photo.png clear.png"
+abort usage unless ARGV.size == 2 && ENV["BASE_URL"] && ENV["API_KEY"]
 photo, result = ARGV
 content = File.binread(photo)
 
 # 1. Upload. The target grants access and needs no key.
 mime = { "\xFF".b => "image/jpeg", "R" => "image/webp", "G" => "image/gif" }.fetch(content[0], "image/png")
-file = { folder: "samples", name: File.basename(photo), mime:, size: content.bytesize }
+file = { folder: "samples", name: File.basename(photo).force_encoding("UTF-8"), mime:, size: content.bytesize }
 target = call(Net::HTTP::Post, "/api-key/storage/upload/create-presigned-url", file)
 endpoint, fields = target["endpoint"], JSON.parse(target["fields"])
 if endpoint.include?("X-Amz-Algorithm")
@@ -47,7 +49,8 @@ if endpoint.include?("X-Amz-Algorithm")
   request.body = content
 else
   request = Net::HTTP::Post.new(URI(endpoint))
-  form = fields.to_a << ["file", content, { filename: File.basename(photo), content_type: mime }]
+  # The library joins texts and bytes: all of them are bytes here.
+  form = fields.transform_values(&:b).to_a << ["file", content, { filename: "photo", content_type: mime }]
   request.set_form(form, "multipart/form-data")
 end
 deliver(endpoint, request)
@@ -61,7 +64,8 @@ puts "task #{task}"
 detail = {}
 (1..).each do |read|
   detail = call(Net::HTTP::Get, "/api-key/task/#{task}/detail")
-  abort "#{detail["status"]}: #{detail["message"]}" if %w[failed canceled].include?(detail["status"])
+  abort "failed: #{detail["message"]}" if detail["status"] == "failed"
+  abort "the task was canceled, and is not billed" if detail["status"] == "canceled"
   break if detail["status"] == "success"
   sleep [read, 5].min
 end
