@@ -1614,7 +1614,7 @@ pub mod client {
     /// Inferstore runs models on files, trained models and classical methods alike, as asynchronous
     /// inference tasks, and stores the files that they read.
     ///
-    /// Version: 2.1.1
+    /// Version: 2.1.2
     pub struct Client {
         pub(crate) baseurl: String,
         pub(crate) client: reqwest::Client,
@@ -1622,7 +1622,7 @@ pub mod client {
     }
     impl ClientInfo<client::Session> for Client {
         fn api_version() -> &'static str {
-            "2.1.1"
+            "2.1.2"
         }
         fn baseurl(&self) -> &str {
             self.baseurl.as_str()

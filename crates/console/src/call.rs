@@ -127,11 +127,12 @@ fn literal(number: &Number) -> String {
 const UPLOAD: &str = r#"upload() { # FILE MIME
   jq -n --arg name "${1##*/}" --arg mime "$2" --argjson size "$(wc -c < "$1")" \
     '{folder: "samples", $name, $mime, $size}' |
-    curl -sS --fail-with-body "$INFERSTORE_BASE_URL/api-key/storage/upload/create-presigned-url" \
-      -H "x-api-key: $INFERSTORE_API_KEY" -H 'content-type: application/json' -d @- -o target.json
+    curl -sS "$INFERSTORE_BASE_URL/api-key/storage/upload/create-presigned-url" \
+      -H "x-api-key: $INFERSTORE_API_KEY" -H 'content-type: application/json' -d @- > target.json &&
+  endpoint=$(jq -er '.data.endpoint // error(.message)' target.json) &&
   jq -r '.data.fields | fromjson | to_entries[] | "form-string = \("\(.key)=\(.value)" | tojson)"' target.json |
-    curl -sS --fail-with-body -K - -F "file=@\"$1\"" "$(jq -r .data.endpoint target.json)" >&2
-  jq -r .data.download_url target.json
+    curl -sS --fail-with-body --globoff -K - -F "file=@\"$1\"" "$endpoint" >&2 &&
+  jq -er .data.download_url target.json
 }
 "#;
 
@@ -147,14 +148,20 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     if files.is_empty() {
         return task + &body;
     }
-    let arguments = files.values().enumerate().map(|(index, file)| {
-        let mime = mime_guess::from_path(file).first_or_octet_stream();
-        format!(" \\\n  --arg file{index} \"$(upload {} {mime})\"", quoted(file))
-    });
+    let uploads: String = files
+        .values()
+        .enumerate()
+        .map(|(index, file)| {
+            let mime = mime_guess::from_path(file).first_or_octet_stream();
+            format!("file{index}=$(upload {} {mime}) &&\n", quoted(file))
+        })
+        .collect();
+    let arguments: String =
+        (0..files.len()).map(|index| format!(" --arg file{index} \"$file{index}\"")).collect();
     let names =
         files.keys().enumerate().map(|(index, name)| format!("{}: $file{index}", Value::from(name.as_str())));
     let added = quoted(&format!(". + {{{}}}", names.collect::<Vec<_>>().join(", ")));
-    format!("{UPLOAD}printf %s {body} | jq{} {added} |\n  {task}@-", arguments.collect::<String>())
+    format!("{UPLOAD}{uploads}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
 }
 
 /// Quotes a word for a shell.
