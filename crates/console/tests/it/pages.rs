@@ -418,6 +418,11 @@ async fn the_account_makes_a_key_shows_it_once_and_revokes_it() {
     for secret in [key, &site.key] {
         assert!(!page.body.contains(secret), "{}", page.body);
     }
+    for models in ["no-such-model", "haze-removal color-extraction"] {
+        let refused = send(&visitor, "/account/keys", &format!("name=other&models={models}")).await;
+        assert_eq!(refused.status, StatusCode::NOT_FOUND, "{models}");
+        refused.says("href=\"/account\">Back");
+    }
     let again = send(&visitor, "/account/keys", form).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
     again.says("choose another name");
