@@ -270,6 +270,11 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     let page = crate::support::seen(request).await;
     assert_eq!(page.status, StatusCode::BAD_REQUEST);
     page.says("not sent as multipart/form-data").says("What to try: open the page again");
+    let files = |count| (0..count).fold(FormBody::new(), |form, _| form.file("files", "a.txt", b"text"));
+    let page = visitor.post("/files/covers", files(501)).await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
+    page.says("It takes 500 files and fields. Nothing was stored.");
+    visitor.get("/files/covers").await.says("0 stored");
 }
 
 #[tokio::test]
@@ -525,4 +530,15 @@ async fn a_failing_service_leaves_a_page_with_a_reason() {
     let page = visitor.get("/").await;
     assert_eq!(page.status, StatusCode::UNAUTHORIZED);
     page.says("The service refuses the API key");
+}
+
+#[tokio::test]
+async fn a_form_without_a_response_is_not_tried_again_as_a_page() {
+    let Site { service, console, .. } = Site::start().await;
+    let visitor = Visitor::open(&console).await;
+    service.shutdown().await;
+    visitor.get("/account").await.says("data-retry").says("tries again every two seconds");
+    let page = send(&visitor, "/account/keys", "name=mine").await;
+    page.says("Whether this was done is unknown").says("href=\"/account\">Back");
+    assert!(!page.body.contains("data-retry") && !page.body.contains("refresh"), "{}", page.body);
 }
