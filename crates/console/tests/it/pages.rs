@@ -373,12 +373,15 @@ async fn a_message_names_inputs_by_their_titles_and_folds_details() {
     let site = Site::start().await;
     let visitor = site.open().await;
     let controls = site.service.controls().expect("controls");
-    controls
-        .let_model("haze-removal", Script::fail("The input `input_image` is too large"))
-        .await
-        .expect("a script");
-    let run = visitor.run("haze-removal", FormBody::new().file("in.input_image", "a.png", &picture())).await;
-    visitor.result(&run).await.says("The input “Hazy image” is too large");
+    for (message, shown) in [
+        ("The input `input_image` is too large", "The input “Hazy image” is too large"),
+        ("input_image: it is gone", "Hazy image: it is gone"),
+    ] {
+        controls.let_model("haze-removal", Script::fail(message)).await.expect("a script");
+        let form = FormBody::new().file("in.input_image", "a.png", &picture());
+        let run = visitor.run("haze-removal", form.text("form", message)).await;
+        visitor.result(&run).await.says(shown);
+    }
 }
 
 #[tokio::test]
