@@ -32,16 +32,24 @@ const localize = (root) => {
   }
 };
 
-// The page loads itself again as soon as the console or the service responds.
-const retry = (isBack) => {
-  const timer = setInterval(async () => {
-    const response = await fetch(location.href).catch(() => undefined);
-    if (!response || !isBack(response)) return;
-    clearInterval(timer);
-    location.replace(location.href);
-  }, 2000);
+const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
+// Reads a page as soon as the console and the service respond.
+const read = async (address) => {
+  const response = await fetch(address).catch(() => undefined);
+  if (response?.status < 502) return response;
+  // A console that starts anew counts its runs from 1, so a run without a task cannot be found again.
+  if (!response && address.includes("/runs/") && address !== location.href) throw new Error("the console was gone. The run was started; Runs shows what became of it");
+  return pause(2000).then(() => read(address));
 };
-if (document.querySelector("[data-retry]")) retry(({ status }) => status < 502);
+const reload = () => read(location.href).then(() => location.replace(location.href));
+if (document.querySelector("[data-retry]")) pause(2000).then(reload);
+
+// Follows a run without a stream, which would need one of the connections, and returns its last page.
+const settle = async (link, wait = 250) => {
+  const page = parse(await (await read(link.href)).text());
+  link.href = page.querySelector("a.task")?.getAttribute("href") ?? link.href;
+  return page.querySelector("[data-live]") ? pause(wait).then(() => settle(link, Math.min(2 * wait, 2000))) : page;
+};
 
 // A page that is loaded again has the inputs of its latest try, and shows it.
 const remember = (root) => {
@@ -53,18 +61,18 @@ const remember = (root) => {
 const follow = (area, ended) => {
   const isList = area.matches(".runs");
   let source;
-  // A console that starts anew does not know the runs of this page, so the page is loaded again.
+  const end = (wait) => pause(wait, close()).then(() => ended(wait)).catch(({ message }) => say(`Error: ${message}.`));
+  // A console that starts anew does not know the runs of this page, so the page is read again.
   const lose = () => {
-    if (area.matches(".lost")) return;
     area.classList.add("lost");
     area.before(create("p", { className: "failure", role: "alert", textContent: "Error: the console does not respond. This page tries again every two seconds." }));
-    retry(() => true);
+    end(2000);
   };
   const keyOf = (control) => control.getAttribute("href") ?? control.textContent;
   const receive = ({ data }) => {
     const { run, html, state, over } = JSON.parse(data);
     // The page of the result says how the run has ended.
-    if (over && !isList) return ended(close())?.catch(lose);
+    if (over && !isList) return end(0);
     let place = area.querySelector(`[data-run="${run}"]`);
     // The page has all earlier runs, so an unknown one is the newest.
     if (!place && isList) {
@@ -89,9 +97,7 @@ const follow = (area, ended) => {
   const update = () => {
     source?.close();
     if (document.hidden) return;
-    source = new EventSource(area.dataset.live);
-    source.onmessage = receive;
-    source.onerror = lose;
+    source = Object.assign(new EventSource(area.dataset.live), { onmessage: receive, onerror: lose });
   };
   const close = () => {
     document.removeEventListener("visibilitychange", update);
@@ -100,6 +106,7 @@ const follow = (area, ended) => {
   document.addEventListener("visibilitychange", update);
   addEventListener("pagehide", () => source?.close());
   update();
+  return close;
 };
 
 // Files: dropped onto their area, and shown before they are sent.
@@ -112,14 +119,20 @@ const accept = (area, given) => {
   input.files = files.files;
   input.dispatchEvent(new Event("change", { bubbles: true }));
 };
+// The button says what a click does, or what goes on: a form is not sent twice at the same time.
+const label = (form, state = form.dataset.state ?? "") => {
+  const [primary, count] = [form.querySelector(".go .primary"), form.querySelector("input[type=file][multiple]")?.files.length];
+  form.dataset.state = state;
+  Object.assign(primary, { textContent: state || (count > 1 ? `Run ${count} times` : "Run"), ariaDisabled: Boolean(state) });
+};
 const takeFiles = (area) => {
-  const input = area.querySelector("input[type=file]");
+  const [input, url, preview, chosen] = ["input[type=file]", "input[type=url]", ".preview", ".chosen"].map((part) => area.querySelector(part));
   const form = area.closest("form.run");
   // Several files for the only file of a model are as many runs.
   if (form) input.multiple = all(".drop", form).length === 1;
-  const preview = area.querySelector(".preview");
-  const chosen = area.querySelector(".chosen");
   const empty = chosen.textContent;
+  const remove = Object.assign(button("Remove", () => input.focus(accept(area, []))), { className: "quiet danger", hidden: true });
+  if (form) input.after(remove);
   const isAccepted = ({ type }) => !type || !input.accept || input.accept.split(",").some((wanted) =>
     wanted.trim().endsWith("/*") ? type.startsWith(wanted.trim().slice(0, -1)) : type === wanted.trim());
   const show = () => {
@@ -127,10 +140,16 @@ const takeFiles = (area) => {
     const isGood = (file) => file.size <= 100 * 2 ** 20 && isAccepted(file);
     const wrong = [...input.files].find((file) => !isGood(file));
     if (wrong) say(`Error: ${printable(wrong.name)} ${isAccepted(wrong) ? "has more than 100 MiB, which the storage does not take" : `is of the type ${wrong.type}, not of ${input.accept}`}.`);
+    // A form of an upload is sent as a whole.
+    const most = form ? Infinity : 500;
+    if (input.files.length > most) say(`Error: an upload takes ${most} files. Only the first ${most} are chosen.`);
     const good = new DataTransfer();
-    [...input.files].filter(isGood).forEach((file) => good.items.add(file));
+    [...input.files].filter(isGood).slice(0, most).forEach((file) => good.items.add(file));
     input.files = good.files;
     const files = [...input.files];
+    // The later choice counts.
+    if (files.length && url) url.value = "";
+    remove.hidden = !files.length;
     preview.replaceChildren();
     all(":scope > .error", area).forEach((error) => error.remove());
     for (const [place, file] of files.entries()) {
@@ -141,11 +160,12 @@ const takeFiles = (area) => {
       preview.append(shown);
     }
     chosen.textContent = printable(files.map((file) => file.name).join(", ")) || empty;
-    if (form) form.querySelector(".go .primary").textContent = files.length > 1 ? `Run ${files.length} times` : "Run";
+    if (form) label(form);
     all(".go .each", form ?? area).forEach((each) => (each.hidden = files.length < 2));
     area.closest(".invalid")?.classList.remove("invalid");
   };
   input.addEventListener("change", show);
+  url?.addEventListener("input", () => url.value && input.files.length && accept(area, []));
   // Browsers restore the files of a form after the page was loaded.
   addEventListener("pageshow", () => input.files.length && show());
 };
@@ -160,13 +180,17 @@ const receiveFiles = (event, data) => {
 };
 for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
   addEventListener(kind, (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     const area = event.target.closest?.(".drop") ?? document.querySelector(".drop");
     area?.classList.toggle("over", kind === "dragenter" || kind === "dragover");
     if (kind === "drop") receiveFiles(event, event.dataTransfer);
   });
 }
-addEventListener("paste", (event) => receiveFiles(event, event.clipboardData));
+addEventListener("paste", (event) => {
+  const isText = event.target.matches?.("textarea, input:not([type=file])") && event.clipboardData.types.includes("text/plain");
+  if (!isText) receiveFiles(event, event.clipboardData);
+});
 
 // Numbers: a slider beside the field. It has no thumb to read off while the field is empty.
 const slide = (slider) => {
@@ -177,10 +201,7 @@ const slide = (slider) => {
     if (field.value) slider.value = field.value.replace(",", ".");
   };
   slider.hidden = false;
-  slider.addEventListener("input", () => {
-    field.value = slider.value;
-    show();
-  });
+  slider.addEventListener("input", () => show((field.value = slider.value)));
   field.addEventListener("input", show);
   field.addEventListener("change", () => (field.value = field.value.trim().replace(/^(-?\d*),(\d+)$/, "$1.$2")));
   show();
@@ -189,9 +210,7 @@ const slide = (slider) => {
 // Pictures: input beside output under one slider when they have one shape, zoom, full screen, other formats.
 const view = async (area) => {
   const images = all(".stage img", area);
-  const stage = area.querySelector(".stage");
-  const slider = area.querySelector("input[type=range]");
-  const tools = area.querySelector(".tools");
+  const [stage, slider, tools] = [".stage", "input[type=range]", ".tools"].map((part) => area.querySelector(part));
   const last = images.at(-1);
   let [zoom, x, y, dragged] = [1, 0, 0, undefined];
   const set = (name, value) => stage.style.setProperty(name, value);
@@ -310,59 +329,30 @@ const zip = async (files) => {
 };
 const download = (blob, name) => create("a", { href: URL.createObjectURL(blob), download: name }).click();
 
-// Sends a form, with one of several files in place of all.
-const send = (form, input, file, place) => {
-  const data = new FormData(form);
-  if (file) data.set(input.name, file);
-  if (file) data.set("form", `${data.get("form")}.${place}`);
-  return fetch(form.action, { method: "POST", body: data });
-};
-
 // Several files for one input: a run for each, three at a time, with one bar and one archive of the outputs.
-const runEach = async (form, input, files, area, first) => {
+const runEach = async (send, model, files, area, first) => {
   const bar = create("progress", { max: files.length, value: 0, ariaLabel: "Runs that have ended" });
-  const status = create("p", { role: "status" });
-  const list = create("ol", { className: "batch" });
+  const [status, list] = [create("p", { role: "status" }), create("ol", { className: "batch" })];
   area.replaceChildren(create("h2", { textContent: `${files.length} runs` }), bar, status, list);
   // Files that were not sent yet are lost with the page.
   const warn = (event) => event.preventDefault();
   addEventListener("beforeunload", warn);
-  const outputs = [];
-  let succeeded = 0;
-  // Returns true at the end, and false if the console went away. The link leads to the task as soon as there is one.
-  const end = (run, link) => new Promise((resolve) => {
-    const source = new EventSource(`/runs/events?run=${run.split("/").pop()}`);
-    const close = (isOver) => resolve(isOver, source.close());
-    source.onmessage = ({ data }) => {
-      const { html, over } = JSON.parse(data);
-      link.href = parse(html).querySelector("a.task")?.getAttribute("href") ?? link.href;
-      if (over) close(true);
-    };
-    source.onerror = () => close(false);
-  });
-  // A console that starts anew counts its runs from 1, so a run without a task cannot be found again.
-  const found = async (link) => {
-    if (!link.pathname.startsWith("/tasks/")) throw new Error("lost");
-    await new Promise((resolve) => setTimeout(resolve, 2000));
-    const response = await fetch(link.href).catch(() => ({ status: 502 }));
-    return response.status < 502 ? response : found(link);
+  const [outputs, succeeded] = [[], new Set()];
+  // A file is sent again while the console or the service is down: its form starts one run.
+  const sendAgain = async (file, place) => {
+    const response = await send(file, place).catch((error) => error instanceof TypeError ? undefined : Promise.reject(error));
+    return response?.status < 502 ? response : pause(2000).then(() => sendAgain(file, place));
   };
   const runOne = async (place, file, link, state) => {
-    let response = place ? await send(form, input, file, place) : first;
-    let isOver = false;
-    while (response.url.includes("/runs/") && !isOver) {
-      const run = response.url;
-      if (!link.href) link.href = run;
-      isOver = await end(run, link);
-      response = isOver ? await fetch(run) : await found(link);
-    }
-    const page = parse(await response.text());
-    const [problem, picture, task] = [".help .error, main .failure p", ".stage figure:last-child img", "a.task"].map((part) => page.querySelector(part));
+    const response = place ? await sendAgain(file, place) : first;
+    const address = response.headers.get("location");
+    if (address) link.href = address;
+    const page = address ? await settle(link) : parse(await response.text());
+    const [problem, picture] = [".help .error, main .failure p", ".stage figure:last-child img"].map((part) => page.querySelector(part));
     state.textContent = ` ${problem?.textContent ?? page.title.split(" · ")[0]}`;
-    if (task) link.href = task.href;
     if (picture) link.prepend(create("img", { src: `${picture.getAttribute("src")}?small`, alt: "" }));
     outputs[place] = all(".result .save", page).map(({ href }) => [`${place + 1}-${new URL(href).searchParams.get("download")}`, href]);
-    succeeded += Boolean(page.querySelector(".result"));
+    if (page.querySelector(".result")) succeeded.add(file);
   };
   const queue = files.entries();
   const work = async () => {
@@ -371,27 +361,27 @@ const runEach = async (form, input, files, area, first) => {
       const state = create("span", { className: "muted", textContent: " In progress" });
       item.append(link, state);
       list.append(item);
-      await runOne(place, file, link, state).catch(() => (state.textContent = " Error: the console does not respond."));
+      await runOne(place, file, link, state).catch(({ message }) => (state.textContent = ` Error: ${message}.`));
       bar.value += 1;
-      status.textContent = `${bar.value} of ${files.length} runs have ended, ${succeeded} with success.`;
+      status.textContent = `${bar.value} of ${files.length} runs have ended, ${succeeded.size} with success.`;
       setTitle(`${bar.value} of ${files.length}`);
     }
   };
   await Promise.all([work(), work(), work()]);
   removeEventListener("beforeunload", warn);
   const saved = outputs.flat();
-  if (!saved.length) return;
-  status.after(button(`Download ${saved.length} outputs as a ZIP`, async () => {
-    await Promise.all(saved.map(async ([name, href]) => [name, await (await fetch(href)).blob()])).then(zip).then((blob) => download(blob, `${form.action.split("/").pop()}.zip`), ({ message }) => say(`Error: no ZIP can be made: ${message}.`));
+  if (saved.length) status.after(button(`Download ${saved.length} outputs as a ZIP`, async () => {
+    await Promise.all(saved.map(async ([name, href]) => [name, await (await fetch(href)).blob()])).then(zip).then((blob) => download(blob, `${model}.zip`), ({ message }) => say(`Error: no ZIP can be made: ${message}.`));
   }));
+  return succeeded;
 };
 
 // One page for form, progress, result and earlier tries: the pages of the run stand beside the form.
 const work = (form) => {
   const area = document.querySelector(".tries");
-  const now = area.querySelector(".latest");
-  const earlier = area.querySelector(".earlier");
-  let [isSending, count] = [false, 0];
+  const [now, earlier] = [".latest", ".earlier"].map((part) => area.querySelector(part));
+  // Number and address of the run that is shown, and the end of its stream.
+  let [turn, run, stop] = [0, undefined, () => {}];
   const compareWith = (label, source) => {
     const [figure, output] = all(".stage figure", now);
     if (!output) return say("There is no result to compare with.");
@@ -402,28 +392,33 @@ const work = (form) => {
     caption.textContent = text;
     Object.assign(image, { src, alt: text });
   };
-  const keep = () => {
-    const output = now.querySelector(".stage figure:last-child img");
-    const page = now.querySelector("a.task");
-    if (!page) return;
-    const [label, source] = [`Try ${count}`, output?.src];
-    const item = create("li");
-    const link = create("a", { href: page.href, textContent: label });
-    if (source) link.prepend(create("img", { src: source, alt: "" }));
+  // A run that is replaced becomes a try, with its output as soon as there is one.
+  const keep = async () => {
+    if (!run) return;
+    const [name, item] = [`Try ${earlier.children.length + 1}`, create("li")];
+    const link = create("a", { href: now.querySelector("a.task")?.href ?? run, textContent: name });
     item.append(link);
-    if (source) item.append(button("Compare", () => compareWith(label, source)));
     earlier.prepend(item);
+    const page = now.querySelector("[data-live]") ? await settle(link).catch(() => undefined) : now;
+    const source = page?.querySelector(".stage figure:last-child img")?.src;
+    if (!source) return;
+    link.prepend(create("img", { src: source, alt: "" }));
+    item.append(button("Compare", () => compareWith(name, source)));
   };
-  const show = async (response) => {
-    const page = parse(await response.text());
+  const show = async (address) => {
+    const own = turn;
+    const page = parse(await (await read(address)).text());
+    if (own !== turn) return;
+    run = address;
     const main = page.querySelector("main");
     main.querySelector("h1")?.remove();
+    stop();
     now.replaceChildren(...main.children);
     area.hidden = false;
     document.title = page.title;
     enhance(now);
     const live = now.querySelector("[data-live]");
-    if (live) return follow(live, async () => live.isConnected && show(await fetch(response.url)));
+    if (live) return (stop = follow(live, async (isLost) => own === turn && show((isLost && now.querySelector("a.task")?.href) || address)));
     remember(now);
     say(page.title.split(" · ")[0], true);
   };
@@ -435,48 +430,68 @@ const work = (form) => {
   });
   const from = new URLSearchParams(location.search).get("from");
   // The run of the address is shown again, unless another one has begun meanwhile.
-  if (from) fetch(`/tasks/${encodeURIComponent(from)}`).then((response) => response.ok && !count && show(response, (count = 1)), () => {});
+  if (from) show(`/tasks/${encodeURIComponent(from)}`);
   form.addEventListener("submit", async (event) => {
     // A file is removed by the server.
     if (event.submitter?.name === "remove") return;
     event.preventDefault();
-    if (isSending) return;
-    isSending = true;
+    if (form.dataset.state) return;
     const several = form.querySelector("input[type=file][multiple]");
     const files = several?.files.length > 1 ? [...several.files] : [];
+    const [data, nonce, model] = [new FormData(form), form.elements.form.value, form.action.split("/").pop()];
+    // The response to a script has the address of the run: the run has begun even if its page cannot be read.
+    data.set("script", "");
+    const send = async (file, place) => {
+      for (const one of file ? [file] : data.values()) {
+        if (one.name) await one.slice(0, 1).arrayBuffer().catch(() => Promise.reject(new Error(`the browser cannot read ${printable(one.name)}. Nothing was started`)));
+      }
+      if (file) data.set(several.name, file);
+      data.set("form", `${nonce}.${place}`);
+      return fetch(form.action, { method: "POST", body: data });
+    };
+    let succeeded;
+    label(form, "Sending…");
     say("Sending", true);
     try {
-      const response = await send(form, several, files[0], 0);
-      const page = response.redirected ? undefined : parse(await response.clone().text());
+      const response = await send(files[0], 0);
+      const address = response.headers.get("location");
+      const page = address ? undefined : parse(await response.clone().text());
       const mistakes = page ? all(".invalid, .failure", page) : [];
       // A mistake in the file alone is no mistake of the other runs.
-      if (!page || (files.length && mistakes.length && mistakes.every((mistake) => mistake.querySelector(".drop")))) {
+      if (address || (files.length && mistakes.length && mistakes.every((mistake) => mistake.querySelector(".drop")))) {
         keep();
-        count += 1;
+        stop();
+        turn += 1;
+        run = undefined;
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
         form.querySelector(".summary")?.remove();
-        say("");
-        area.hidden = false;
-        const shown = files.length ? runEach(form, several, files, now, response) : show(response);
-        area.scrollIntoView({ block: "nearest" });
-        await shown;
         // Another click is another run.
         form.elements.form.value += ".";
+        say("");
+        area.hidden = false;
+        if (files.length) label(form, "Running…");
+        const shown = files.length ? runEach(send, model, files, now, response) : show(address);
+        area.scrollIntoView({ block: "nearest" });
+        succeeded = await shown;
       } else {
         document.title = page.title;
         const next = page.querySelector("form.run");
         if (next) form.replaceChildren(...next.childNodes);
         else now.replaceChildren(...page.querySelector("main").children);
-        area.hidden = Boolean(next) && !count;
+        area.hidden = Boolean(next) && !now.children.length;
         say("");
         enhance(form);
         if (files.length) accept(form.querySelector(".drop"), files);
         mistakes.forEach((mistake) => mistake.classList.add("invalid"));
       }
-    } catch {
-      say(`Error: the console does not respond, or the browser cannot read ${printable(files[0]?.name ?? "a file")}. Nothing was started.`);
+    } catch (error) {
+      say(`Error: ${error instanceof TypeError ? "the console does not respond. Runs shows whether the run was started" : error.message}.`);
     }
-    isSending = false;
+    label(form, "");
+    const left = files.length && succeeded ? [...several.files].filter((file) => !succeeded.has(file)) : [];
+    if (!left.length || left.length === several.files.length) return;
+    accept(several.closest(".drop"), left);
+    say("The form has the files without a result now.");
   });
 };
 
@@ -485,11 +500,9 @@ const offer = (example) => {
   example.hidden = false;
   example.addEventListener("click", () => {
     const area = example.closest(".drop");
-    const file = area.querySelector("input[type=file]");
     area.querySelector("details").open = true;
     area.querySelector("input[type=url]").value = example.dataset.url;
-    file.value = "";
-    file.dispatchEvent(new Event("change", { bubbles: true }));
+    accept(area, []);
   });
 };
 
@@ -537,9 +550,8 @@ document.addEventListener("load", ({ target }) => {
   const pixels = target.naturalWidth * target.naturalHeight;
   const unit = most < 1e5 ? 1 : 1e5;
   const [has, takes] = [Math.ceil(pixels / unit), Math.floor(most / unit)].map((count) => (count * unit) / 1e6);
-  const text = `This picture has ${has} megapixels; this model takes at most ${takes}.`;
   if (pixels <= most) return;
-  const error = create("p", { className: "error", role: "alert", textContent: `${text} ` });
+  const error = create("p", { className: "error", role: "alert", textContent: `This picture has ${has} megapixels; this model takes at most ${takes}. ` });
   if (target.place !== undefined) error.append(button(`Make it ${takes} megapixels`, () => shrink(area, target.place, most)));
   area.append(error);
   area.closest(".field").classList.add("invalid");
@@ -553,7 +565,7 @@ document.addEventListener("submit", (event) => {
 }, true);
 
 enhance(document);
-all("[data-live]").forEach((area) => follow(area, () => location.reload()));
+all("[data-live]").forEach((area) => follow(area, reload));
 all("form.run").forEach(work);
 all("form.bar").forEach((form) => form.addEventListener("submit", () => form.zone && (form.zone.value = new Date(form.day.value || Date.now()).getTimezoneOffset())));
 // The question before a deletion names the files.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use inferstore::types::TaskId;
 use inferstore::{Error, ErrorKind};
@@ -23,9 +23,11 @@ pub(crate) struct Failure {
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,
-    detail: Option<String>,
+    detail: Option<Box<str>>,
     /// True if the page reloads until the service responds.
     retries: bool,
+    /// Page with the form whose request failed.
+    back: Option<Box<str>>,
     candidates: Vec<TaskId>,
 }
 
@@ -36,6 +38,14 @@ impl Failure {
 
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
+    }
+
+    /// Leads back from the failure of a form: its address is no page to try again.
+    pub(crate) fn after(self, method: &Method, path: &str) -> Self {
+        let page = path.trim_end_matches("/delete").trim_end_matches("/cancel");
+        let page = if path.starts_with("/account/") { "/account" } else { page };
+        let back = (method == Method::POST).then(|| page.into());
+        Self { retries: self.retries && back.is_none(), back, ..self }
     }
 
     pub(crate) fn not_found(what: &str) -> Self {
@@ -82,7 +92,7 @@ impl From<Error> for Failure {
             _ => None,
         };
         let text = said.unwrap_or_else(|| full.clone());
-        let detail = Some(full).filter(|full| *full != text);
+        let detail = Some(full).filter(|full| *full != text).map(Into::into);
         let retries = kind == ErrorKind::NoResponse;
         let candidates = error.candidates().to_vec();
         Self { candidates, hint, detail, retries, ..Self::new(status, title, text) }
@@ -152,6 +162,10 @@ impl IntoResponse for Failure {
             div data-retry[self.retries] {
                 (self)
                 @if self.retries { p.muted { "This page tries again every two seconds." } }
+                @if let Some(back) = &self.back {
+                    @if self.status.is_server_error() { p { "Whether this was done is unknown." } }
+                    p { a.button href=(back) { "Back" } }
+                }
             }
         };
         let title = format!("Error: {}", self.title);

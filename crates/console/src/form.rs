@@ -34,6 +34,8 @@ pub(crate) struct Form {
     kept: Vec<(String, Kept)>,
     /// Bytes of all texts, including dropped ones.
     text_bytes: usize,
+    /// True for a form that was sent, or has the inputs of a run: an input without a value has no default then.
+    pub(crate) is_filled: bool,
     pub(crate) errors: BTreeMap<String, String>,
     pub(crate) failure: Option<Failure>,
 }
@@ -52,8 +54,8 @@ impl Form {
             let failure = Failure::new(error.status(), "The form is broken", text);
             failure.with_hint("open the page again, and send its form")
         })?;
-        let mut form = Self::default();
-        for _ in 0..MAX_PARTS {
+        let mut form = Self { is_filled: true, ..Self::default() };
+        for _ in 0..=MAX_PARTS {
             match parts.next_field().await.map_err(broken)? {
                 Some(part) => form.take(app, part).await?,
                 None => {
@@ -62,18 +64,23 @@ impl Form {
                 }
             }
         }
-        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
+        let text = "It takes 500 files and fields. Nothing was stored.";
+        Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", text))
     }
 
     pub(crate) fn from_task(inputs: &Map<String, Value>) -> Self {
         let values = inputs.iter().map(|(name, value)| (name.clone(), text_of(value)));
-        Self { values: values.collect(), ..Self::default() }
+        Self { values: values.collect(), is_filled: true, ..Self::default() }
     }
 
-    /// Chooses one source for every file: the new file, else the URL, else the kept file.
+    /// Chooses one source for every file: the new file, else the URL, else the kept file. A new file with a URL is
+    /// refused at first: which of them is meant is unknown.
     fn choose_files(&mut self) {
         for (name, _) in &self.files {
-            self.values.remove(name);
+            if self.values.remove(name).is_some() {
+                let text = "a file and a URL were given: Run uses the file, unless you remove it";
+                self.errors.insert(name.clone(), text.to_owned());
+            }
         }
         let kept = std::mem::take(&mut self.kept).into_iter();
         let kept = kept.filter(|(name, _)| !self.values.contains_key(name) && self.file(name).is_none());

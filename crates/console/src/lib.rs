@@ -144,7 +144,11 @@ impl fmt::Debug for Console {
 async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
     let mut response = match app.guard.refuse(&request) {
         Some(response) => response,
-        None => route(&app, request).await.into_response(),
+        None => {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let response = route(&app, request).await;
+            response.map_err(|failure| failure.after(&method, &path)).into_response()
+        }
     };
     guard::protect(response.headers_mut());
     response

@@ -54,13 +54,16 @@ fn record(key: &KeyRecord, can_manage: bool, unit: &str) -> Markup {
 pub(crate) async fn create(app: &App, request: Request) -> Result<Response> {
     let form = sent_words(app, request).await;
     let given = |name| Some(word(&form, name)).filter(|word| !word.is_empty());
-    let models = |list: &str| list.split([',', ' ']).filter(|one| !one.is_empty()).map(Into::into).collect();
+    let models = word(&form, "models").split(',').map(str::trim).filter(|one| !one.is_empty());
+    for model in models.clone() {
+        within(app.client.model(model).get()).await?;
+    }
     let no_amount =
         |_| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "No key is made", "The limit is no amount.");
     let new = NewKeyRequest {
         expires_at: given("expires").map(|day| format!("{day}T23:59:59Z").into()),
         daily_limit: given("limit").map(str::parse).transpose().map_err(no_amount)?,
-        models: given("models").map(models),
+        models: given("models").map(|_| models.map(Into::into).collect()),
         ..NewKeyRequest::new(word(&form, "name"))
     };
     let made = within(app.client.keys().create(new)).await?;

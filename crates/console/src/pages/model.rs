@@ -163,8 +163,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
     let id = format!("in.{name}");
     let help = format!("{id}.help");
     let samples: Vec<&str> = descriptor.samples.iter().flatten().map(Sample::as_str).collect();
-    let is_new = form.values.is_empty() && form.files.is_empty() && form.errors.is_empty();
-    let begin = if is_new { begin_of(descriptor) } else { "" };
+    let begin = if form.is_filled { "" } else { begin_of(descriptor) };
     let given = form.values.get(name).map(String::as_str);
     let name_and_need = html! {
         (title_of(name, Some(descriptor))) @if descriptor.required != Some(true) { span.muted { " optional" } }
@@ -293,7 +292,12 @@ pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Respons
                 new.form = app.hasher.hash_one((id, nonce, &form.values, &new.files, digests));
             }
             let run = app.runs.start(new, form.files, || run.events());
-            return Ok(go_to("runs", run.id));
+            let mut response = go_to("runs", run.id);
+            // A script reads the address of the run, and cannot read that of a redirect.
+            if form.more.contains_key("script") {
+                *response.status_mut() = StatusCode::CREATED;
+            }
+            return Ok(response);
         }
         Ok(_) => {}
         Err(error) => form.refuse(error),

@@ -215,7 +215,11 @@ fn problem(task: &TaskDetail) -> Markup {
     // Messages use names of inputs; the form has titles.
     let mut message = task.message.clone().unwrap_or_default();
     for (name, _, descriptor) in inputs(task) {
-        message = message.replace(&format!("`{name}`"), &format!("“{}”", title_of(name, descriptor)));
+        let title = title_of(name, descriptor);
+        message = message.replace(&format!("`{name}`"), &format!("“{title}”"));
+        if let Some(rest) = message.strip_prefix(&format!("{name}: ")) {
+            message = format!("{title}: {rest}");
+        }
     }
     html! {
         section.card.failure {

@@ -161,6 +161,47 @@ async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
 }
 
 #[tokio::test]
+async fn a_file_and_a_url_together_are_refused_before_anything_is_sent() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let form = FormBody::new().file("in.input", "a.png", &picture());
+    let form = form.text("url.input", "https://files.example/b.png");
+    let page = visitor.post("/models/color-extraction", form).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.says("a file and a URL were given: Run uses the file, unless you remove it");
+    kept(&page, "input");
+    assert_eq!(site.service.controls().expect("controls").seen(operations::CREATE_TASK), 0);
+}
+
+#[tokio::test]
+async fn a_picture_for_another_run_leaves_the_defaults_of_the_other_inputs() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let run = visitor
+        .run(
+            "color-harmonization",
+            FormBody::new()
+                .file("in.input_image", "a.png", &picture())
+                .text("in.template", "x_cross")
+                .text("in.angle", "44"),
+        )
+        .await;
+    let result = visitor.result(&run).await;
+    let id = result.body.split("?use=").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    let page = visitor.get(&format!("/models/color-harmonization?use={id}")).await;
+    page.says("<img src=\"/view/").says("id=\"in.angle\" name=\"in.angle\" value=\"1\"").says("checked");
+}
+
+#[tokio::test]
+async fn a_script_gets_the_address_of_the_run_that_it_started() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let form = FormBody::new().text("script", "").file("in.input", "a.png", &picture());
+    let page = visitor.post("/models/color-extraction", form).await;
+    assert_eq!((page.status, page.header("location")), (StatusCode::CREATED, "/runs/1"));
+}
+
+#[tokio::test]
 async fn a_kept_file_is_removed_with_its_button() {
     let site = Site::start().await;
     let visitor = site.open().await;

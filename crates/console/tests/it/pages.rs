@@ -270,6 +270,11 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     let page = crate::support::seen(request).await;
     assert_eq!(page.status, StatusCode::BAD_REQUEST);
     page.says("not sent as multipart/form-data").says("What to try: open the page again");
+    let files = |count| (0..count).fold(FormBody::new(), |form, _| form.file("files", "a.txt", b"text"));
+    let page = visitor.post("/files/covers", files(501)).await;
+    assert_eq!(page.status, StatusCode::PAYLOAD_TOO_LARGE);
+    page.says("It takes 500 files and fields. Nothing was stored.");
+    visitor.get("/files/covers").await.says("0 stored");
 }
 
 #[tokio::test]
@@ -368,12 +373,15 @@ async fn a_message_names_inputs_by_their_titles_and_folds_details() {
     let site = Site::start().await;
     let visitor = site.open().await;
     let controls = site.service.controls().expect("controls");
-    controls
-        .let_model("haze-removal", Script::fail("The input `input_image` is too large"))
-        .await
-        .expect("a script");
-    let run = visitor.run("haze-removal", FormBody::new().file("in.input_image", "a.png", &picture())).await;
-    visitor.result(&run).await.says("The input “Hazy image” is too large");
+    for (message, shown) in [
+        ("The input `input_image` is too large", "The input “Hazy image” is too large"),
+        ("input_image: it is gone", "Hazy image: it is gone"),
+    ] {
+        controls.let_model("haze-removal", Script::fail(message)).await.expect("a script");
+        let form = FormBody::new().file("in.input_image", "a.png", &picture());
+        let run = visitor.run("haze-removal", form.text("form", message)).await;
+        visitor.result(&run).await.says(shown);
+    }
 }
 
 #[tokio::test]
@@ -417,6 +425,11 @@ async fn the_account_makes_a_key_shows_it_once_and_revokes_it() {
         .says("only haze-removal, color-extraction");
     for secret in [key, &site.key] {
         assert!(!page.body.contains(secret), "{}", page.body);
+    }
+    for models in ["no-such-model", "haze-removal color-extraction"] {
+        let refused = send(&visitor, "/account/keys", &format!("name=other&models={models}")).await;
+        assert_eq!(refused.status, StatusCode::NOT_FOUND, "{models}");
+        refused.says("href=\"/account\">Back");
     }
     let again = send(&visitor, "/account/keys", form).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
@@ -520,4 +533,15 @@ async fn a_failing_service_leaves_a_page_with_a_reason() {
     let page = visitor.get("/").await;
     assert_eq!(page.status, StatusCode::UNAUTHORIZED);
     page.says("The service refuses the API key");
+}
+
+#[tokio::test]
+async fn a_form_without_a_response_is_not_tried_again_as_a_page() {
+    let Site { service, console, .. } = Site::start().await;
+    let visitor = Visitor::open(&console).await;
+    service.shutdown().await;
+    visitor.get("/account").await.says("data-retry").says("tries again every two seconds");
+    let page = send(&visitor, "/account/keys", "name=mine").await;
+    page.says("Whether this was done is unknown").says("href=\"/account\">Back");
+    assert!(!page.body.contains("data-retry") && !page.body.contains("refresh"), "{}", page.body);
 }

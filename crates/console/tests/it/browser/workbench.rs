@@ -156,6 +156,80 @@ async fn several_runs_go_on_after_a_restart_of_the_console() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn seven_runs_beside_one_form_leave_the_latest_in_charge() {
+    let site = Site::start().await;
+    let controls = controls(&site);
+    controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    choose(&tab, &hazy()).await;
+    for earlier in 0..7 {
+        tab.click("form.run button.primary").await;
+        tab.until(&format!(
+            "document.querySelectorAll('.earlier li').length === {earlier} && document.querySelector('.latest form button') \
+             && !document.querySelector('form.run').dataset.state"
+        ))
+        .await;
+    }
+    let address = tab.eval("location.href").await;
+    // More streams than connections would hold this request up.
+    tab.click(".latest form button").await;
+    tab.until("document.title.startsWith('Canceled')").await;
+    controls.clear_script("haze-removal").await.expect("a script");
+    tab.until("document.querySelectorAll('.earlier img').length === 6").await;
+    assert_eq!(tab.eval("location.href").await, address);
+    tab.until("document.title.startsWith('Canceled')").await;
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn the_later_of_a_file_and_a_url_counts() {
+    let site = Site::start().await;
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    choose(&tab, &hazy()).await;
+    tab.eval("document.querySelector('.drop details').open = true").await;
+    tab.click("input[type=url]").await;
+    tab.text("https://files.example/b.png").await;
+    tab.until("!document.querySelector('.preview img')").await;
+    assert_eq!(tab.eval("document.querySelector('input[type=file]').files.length").await, 0);
+    choose(&tab, &hazy()).await;
+    assert_eq!(tab.eval("document.querySelector('input[type=url]').value").await, "");
+    tab.click(".drop .danger").await;
+    tab.until("!document.querySelector('.preview img') && document.activeElement.type === 'file'").await;
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_lost_picture_is_sent_again_and_a_failed_one_stays_in_the_form() {
+    let site = Site::start().await;
+    let controls = controls(&site);
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    let bytes = format!("new Uint8Array({:?})", picture());
+    tab.eval(&paste(&format!(
+        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
+    )))
+    .await;
+    tab.shows("Run 2 times").await;
+    let lose = "(real => { let lost = 0; window.fetch = (address, options) => \
+        options?.body?.get('form').endsWith('.1') && !lost++ ? Promise.reject(new TypeError()) : real(address, options) })(fetch)";
+    tab.eval(lose).await;
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 2 with success.").await;
+    tab.shows("Run 2 times").await;
+    assert_eq!(controls.seen(operations::CREATE_TASK), 2);
+
+    controls.let_model("haze-removal", Script::fail("it is too dark").once()).await.expect("a script");
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 1 with success.").await;
+    tab.shows("The form has the files without a result now").await;
+    assert_eq!(tab.eval("document.querySelector('input[type=file]').files.length").await, 1);
+    assert_eq!(controls.seen(operations::CREATE_TASK), 4);
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
     let site = Site::start().await;
     let number =
