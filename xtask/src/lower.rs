@@ -299,7 +299,7 @@ mod tests {
     use super::Id;
 
     #[test]
-    fn texts_about_an_identifier_change_no_type_and_what_limits_its_values_does() {
+    fn texts_about_an_identifier_change_no_type() {
         for (keyword, is_id) in [
             ("title", true),
             ("externalDocs", true),

@@ -242,7 +242,7 @@ mod tests {
     use crate::compare;
 
     #[test]
-    fn an_operation_that_declares_a_parameter_of_its_path_itself_takes_the_same_arguments() {
+    fn a_parameter_of_the_path_that_an_operation_repeats_is_one_argument() {
         let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}});
         let limit = json!({"name": "limit", "in": "query", "schema": {"type": "integer"}});
         let mut old = json!({"paths": {"/a/{id}": {"parameters": [id, limit], "get": {"operationId": "a"}}}});
