@@ -90,11 +90,12 @@ pub(crate) fn one_line_a_change(root: &Path) -> Result<String> {
     Ok(format!("since HEAD: {}\n{}", verdict_in_words(changes.verdict()), lines(&changes)))
 }
 
-/// Returns a line for each operation and schema that is gone since HEAD and that other files still name.
+/// Returns a line for each operation and schema that is gone since HEAD and that other files still name; none if the
+/// document of HEAD cannot be read, as [`one_line_a_change`] reports.
 pub(crate) fn leftovers(root: &Path) -> Result<Vec<String>> {
     const ELSEWHERE: [&str; 5] = ["--", ".", ":!openapi/published", ":!xtask", ":!CHANGELOG.md"];
     let new = Revision::of_file(&root.join(DOCUMENT))?;
-    let Some(old) = Revision::of_commit(root, "HEAD")? else { return Ok(Vec::new()) };
+    let Ok(Some(old)) = Revision::of_commit(root, "HEAD") else { return Ok(Vec::new()) };
     let kept = names(&new.tree);
     let mut left = Vec::new();
     for name in names(&old.tree).difference(&kept) {
@@ -301,6 +302,12 @@ mod tests {
             "getLog is gone, and is still in\n  a.rs:2",
         ];
         assert_eq!(leftovers(root)?, expected);
+
+        write(DOCUMENT, "openapi: [")?;
+        git(root, &[&commit[..], &["--all"]].concat())?.context("git fails")?;
+        write(DOCUMENT, old)?;
+        assert_eq!(leftovers(root)?, Vec::<String>::new());
+        assert!(one_line_a_change(root).is_err());
         Ok(())
     }
 }

@@ -24,6 +24,11 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(path, text)
+    }
+
+    /// Reads a text that is not written yet; `path` names it in messages.
+    pub(crate) fn parse(path: &Path, text: String) -> Result<Self> {
         let value = openapi_impact::parse(path, &text)?;
         let lines = Lines::read(&text, &value);
         Ok(Self { path: path.to_owned(), text, lines, value })

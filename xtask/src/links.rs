@@ -17,7 +17,7 @@ pub(crate) fn broken(texts: &BTreeMap<String, String>) -> Vec<String> {
     for (name, text) in texts.iter().filter(|(name, text)| is_checked(name, text)) {
         for (range, target) in links(text) {
             if !leads_somewhere(texts, name, &target) {
-                let line = text[..range.start].lines().count().max(1);
+                let line = text[..range.start].matches('\n').count() + 1;
                 broken.push(format!("{name}:{line} links to {target}"));
             }
         }

@@ -43,6 +43,12 @@ pub(crate) struct Id {
     max_length: Option<usize>,
 }
 
+/// Keywords of a named text that say nothing about its values.
+const TEXTS: [&str; 6] = ["type", "title", "description", "example", "externalDocs", "deprecated"];
+
+/// Extensions that make a text something else than an identifier.
+const MARKS: [&str; 5] = [OPEN, "x-number", "x-decimal", "x-secret", "x-keep-shape"];
+
 /// The largest length of a text of visible ASCII, which `crates/api` checks without regular expressions.
 pub(crate) fn max_of_visible_ascii(schema: &Value) -> Option<u64> {
     let is_visible_ascii = schema["minLength"] == 1 && schema["pattern"] == "^[!-~]+$";
@@ -54,7 +60,9 @@ impl Id {
         let max_length = max_of_visible_ascii(schema);
         let limits: &[&str] = max_length.map_or(&[], |_| &["minLength", "maxLength", "pattern"]);
         let is_plain = |keyword: &str| {
-            ["type", "description", "example"].contains(&keyword) || limits.contains(&keyword)
+            TEXTS.contains(&keyword)
+                || limits.contains(&keyword)
+                || keyword.starts_with("x-") && !MARKS.contains(&keyword)
         };
         let is_text =
             schema["type"] == "string" && schema.as_object()?.keys().all(|keyword| is_plain(keyword));
@@ -281,5 +289,29 @@ fn replace_references(value: &mut Value, targets: &[(String, Value)]) {
         (None, Value::Object(map)) => map.values_mut().for_each(|child| replace_references(child, targets)),
         (None, Value::Array(list)) => list.iter_mut().for_each(|child| replace_references(child, targets)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Id;
+
+    #[test]
+    fn texts_about_an_identifier_change_no_type() {
+        for (keyword, is_id) in [
+            ("title", true),
+            ("externalDocs", true),
+            ("x-other-tool", true),
+            ("x-secret", false),
+            ("format", false),
+        ] {
+            assert_eq!(
+                Id::read("TaskId", &json!({"type": "string", keyword: {}})).is_some(),
+                is_id,
+                "{keyword}"
+            );
+        }
     }
 }

@@ -212,19 +212,19 @@ impl<'a> File<'a> {
     /// A class that shows its secret members to nobody who does not ask for them.
     fn secret(&mut self, name: &str, schema: &'a Tree) -> Result<()> {
         let summary_of_class = summary(schema);
-        let members: Vec<_> = schema["properties"]
-            .members()
-            .map(|(name, value)| {
-                (name, self.type_of(value, false), summary(value), value["x-secret"].is(true))
-            })
-            .collect();
+        let members = self.secret_members(schema);
         if self.python() {
             write!(
                 self.text,
                 "\n@dataclass(frozen=True)\nclass {name}:\n    \"\"\"{summary_of_class}\"\"\"\n\n"
             )?;
-            for (name, type_of, summary, is_secret) in &members {
-                let mark = if *is_secret { " = field(repr=False)" } else { "" };
+            for Member { name, type_of, summary, is_secret, is_required } in &members {
+                let mark = match (*is_secret, *is_required) {
+                    (true, true) => " = field(repr=False)",
+                    (true, false) => " = field(default=None, repr=False)",
+                    (false, true) => "",
+                    (false, false) => " = None",
+                };
                 writeln!(self.text, "    {name}: {type_of}{mark}")?;
                 if !summary.is_empty() {
                     writeln!(self.text, "    \"\"\"{summary}\"\"\"")?;
@@ -235,10 +235,11 @@ impl<'a> File<'a> {
         }
         write!(self.text, "\n/** {summary_of_class} */\nexport class {name} {{\n")?;
         let (mut given, mut set, mut getters) = (Vec::new(), String::new(), String::new());
-        for (name, type_of, summary, is_secret) in &members {
+        for member in &members {
+            let Member { name, type_of, summary, is_secret, .. } = member;
             let mark = if *is_secret { "#" } else { "" };
             writeln!(self.text, "  readonly {mark}{name}: {type_of};")?;
-            given.push(format!("{name}: {type_of}"));
+            given.push(member.given());
             writeln!(set, "    this.{mark}{name} = data.{name};")?;
             if *is_secret {
                 let body = format!("    return this.#{name};\n  }}\n");
@@ -248,6 +249,30 @@ impl<'a> File<'a> {
         let given = given.join("; ");
         write!(self.text, "\n  constructor(data: {{ {given} }}) {{\n{set}  }}\n{getters}}}\n")?;
         Ok(())
+    }
+
+    /// The members of a class with a secret, the required ones first, as constructors of Python want them.
+    fn secret_members(&mut self, schema: &'a Tree) -> Vec<Member<'a>> {
+        let required = schema["required"].items();
+        let members = schema["properties"].members().map(|(name, value)| {
+            let is_required = required.iter().any(|required| required.is(name));
+            let written = self.type_of(value, false);
+            let type_of = match (is_required, self.python()) {
+                (true, _) => written,
+                (false, true) => format!("{} | None", written.trim_end_matches(" | None")),
+                (false, false) => format!("{written} | undefined"),
+            };
+            Member {
+                name,
+                type_of,
+                summary: summary(value),
+                is_secret: value["x-secret"].is(true),
+                is_required,
+            }
+        });
+        let (mut members, optional): (Vec<_>, Vec<_>) = members.partition(|member| member.is_required);
+        members.extend(optional);
+        members
     }
 
     fn type_of(&mut self, schema: &'a Tree, is_input: bool) -> String {
@@ -339,8 +364,7 @@ impl<'a> File<'a> {
             found.find(|(_, _, _, operation)| operation["operationId"].is(id))?;
         let data = result(document, operation);
         let of_secret = data.and_then(|data| target(document, data)).filter(|(_, schema)| is_secret(schema));
-        let members = of_secret.iter().flat_map(|(_, schema)| schema["properties"].members());
-        let secret = members.map(|(name, property)| (name, self.type_of(property, false))).collect();
+        let secret = of_secret.map(|(_, schema)| self.secret_members(schema)).unwrap_or_default();
         let result = match of_secret {
             Some((name, _)) => Some(name.to_owned()),
             None => data.map(|data| self.type_of(data, false)),
@@ -385,6 +409,23 @@ impl<'a> File<'a> {
     }
 }
 
+/// A member of a class with a secret.
+struct Member<'a> {
+    name: &'a str,
+    type_of: String,
+    summary: String,
+    is_secret: bool,
+    is_required: bool,
+}
+
+impl Member<'_> {
+    /// The member of TypeScript's object of which the class is made.
+    fn given(&self) -> String {
+        let mark = if self.is_required { "" } else { "?" };
+        format!("{}{mark}: {}", self.name, self.type_of)
+    }
+}
+
 struct Operation<'a> {
     id: &'static str,
     name: &'static str,
@@ -395,7 +436,7 @@ struct Operation<'a> {
     query: Vec<&'a str>,
     body: Option<Vec<&'a str>>,
     result: Option<String>,
-    secret: Vec<(&'a str, String)>,
+    secret: Vec<Member<'a>>,
     is_repeatable: bool,
     summary: String,
 }
@@ -416,11 +457,14 @@ fn summary(schema: &Tree) -> String {
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let paragraph = paragraph.split(DECISION).find(|text| !text.trim().is_empty()).unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
-    words.join(" ").replace('\\', "").replace("*/", "* /").replace("\"\"\"", "'''")
+    let text = words.join(" ").replace('\\', "").replace("*/", "* /").replace("\"\"\"", "'''");
+    // A quotation mark at the end would be one of the three that end a text of Python.
+    if text.ends_with('"') { text + " " } else { text }
 }
 
 #[cfg(test)]
 mod tests {
+    use openapi_impact::NULL;
     use serde_json::json;
 
     use super::*;
@@ -479,6 +523,37 @@ mod tests {
              repeatable=False)\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_optional_member_beside_a_secret_may_be_absent() -> Result<()> {
+        let schema = Tree::from(json!({
+            "type": "object", "description": "A \"key\"", "required": ["key"], "properties": {
+                "rank": {"type": "integer", "nullable": true},
+                "key": {"type": "string", "x-secret": true},
+            },
+        }));
+        for (language, parts) in [
+            (
+                Language::Python,
+                [
+                    "\"\"\"A \"key\" \"\"\"\n\n    key: str = field(repr=False)\n    rank: int | None = None\n",
+                    "",
+                ],
+            ),
+            (
+                Language::TypeScript,
+                [
+                    "  readonly rank: number | null | undefined;\n",
+                    "data: { key: string; rank?: number | null | undefined }",
+                ],
+            ),
+        ] {
+            let mut file = File { schemas: NULL, language, text: String::new(), inline: Vec::new() };
+            file.secret("Made", &schema)?;
+            assert!(parts.iter().all(|part| file.text.contains(part)), "{}", file.text);
         }
         Ok(())
     }

@@ -33,8 +33,7 @@ impl Job {
         let document = root.join(DOCUMENT);
         let mut seen = None;
         loop {
-            let now = fs::read(&document).with_context(|| format!("cannot read {DOCUMENT}"))?;
-            if seen.as_ref() != Some(&now) {
+            if let Some(now) = changed(&document, seen.as_deref())? {
                 let report = sync(root, false).unwrap_or_else(|error| format!("error: {error:#}\n"));
                 writeln!(io::stdout(), "{report}").context("cannot write to standard output")?;
                 // The text that was read, and not what an editor wrote meanwhile.
@@ -42,6 +41,15 @@ impl Job {
             }
             thread::sleep(WATCH_INTERVAL);
         }
+    }
+}
+
+/// Returns the text of the document if it is another one. An editor that renames files takes it away for a moment.
+fn changed(document: &Path, seen: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    match fs::read(document) {
+        Ok(now) => Ok(Some(now).filter(|now| seen != Some(now))),
+        Err(error) if seen.is_some() && error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {DOCUMENT}")),
     }
 }
 
@@ -107,7 +115,15 @@ fn difference(part: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{difference, signatures};
+    use super::{changed, difference, signatures};
+
+    #[test]
+    fn a_document_that_is_away_for_a_moment_has_not_changed() -> anyhow::Result<()> {
+        let document = tempfile::tempdir()?.path().join("document.yaml");
+        assert!(changed(&document, None).is_err());
+        assert_eq!(changed(&document, Some(b"a"))?, None);
+        Ok(())
+    }
 
     #[test]
     fn comments_of_generated_code_change_no_signature() {

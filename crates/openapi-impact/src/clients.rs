@@ -54,6 +54,10 @@ pub(super) const RESPONSE_UNIONS: List = &["hey-api", "openapi-python-client", "
 /// A property is a `Box` of its object, but not once `additionalProperties` is `true`.
 pub(super) const UNBOXED: List = &["Rust"];
 
+pub(super) fn all() -> Clients {
+    other_than_own().into_iter().chain(of(&[OWN])).collect()
+}
+
 pub(super) fn with_named_types() -> Clients {
     of(&[OPENAPI_GENERATOR, PYTHON, PROGENITOR, OWN, &["orval"]])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clients::{grouping_by_tag, of};
-use super::node::{Node, side_by_side};
+use super::node::{Node, side_by_side, transition};
 use super::{Comparison, Direction};
 
 /// The methods that a path item of OpenAPI 3 may have.
@@ -101,7 +101,12 @@ impl Comparison {
         self.operation_tags(&old.node, &new.node);
         self.words(&old.path_item, &new.path_item, &["summary", "description"]);
         self.words(&old.node, &new.node, &["summary", "description", "externalDocs"]);
-        self.extensions(&old.node, &new.node, &[]);
+        self.extensions(&old.node, &new.node, &["x-safety"]);
+        let (was, is) = (&old.node.value["x-safety"], &new.node.value["x-safety"]);
+        if was != is {
+            let message = transition("`x-safety`", was, is);
+            self.allows(&pointer.at("x-safety"), format!("{message}: our packages repeat calls by it"));
+        }
         self.deprecation(&old.node, &new.node);
         self.servers(&old.nearest("servers"), &new.nearest("servers"));
         self.security(&old.nearest("security"), &new.nearest("security"));

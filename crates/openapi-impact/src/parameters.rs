@@ -181,6 +181,7 @@ fn arguments<'a>(operation: &Operation<'a>) -> [Vec<Argument<'a>>; 2] {
     [required, optional]
 }
 
+/// Returns the parameters of an operation; its own parameters replace those of its path, in their place.
 fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     let names = operation.path_names();
     let both = [operation.path_item.at("parameters"), operation.node.at("parameters")];
@@ -195,10 +196,16 @@ fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
         };
         Some(((pointer.to_owned(), name), parameter))
     });
-    keyed.collect()
+    let mut parameters: Vec<(Key, Node<'a>)> = Vec::new();
+    for (key, node) in keyed {
+        match parameters.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, of_the_path)) => *of_the_path = node,
+            None => parameters.push((key, node)),
+        }
+    }
+    parameters
 }
 
-/// Returns the parameters of an operation; its own parameters replace those of its path.
 fn by_key<'a>(operation: &Operation<'a>) -> BTreeMap<Key, Node<'a>> {
     in_order(operation).into_iter().collect()
 }
@@ -225,5 +232,24 @@ fn named(parameter: &Node<'_>) -> String {
     match (parameter.text("in"), parameter.text("name")) {
         (Some(location), Some(name)) => format!("{location} parameter {name}"),
         _ => "body".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::compare;
+
+    #[test]
+    fn a_parameter_of_the_path_that_an_operation_repeats_is_one_argument() {
+        let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}});
+        let limit = json!({"name": "limit", "in": "query", "schema": {"type": "integer"}});
+        let mut old = json!({"paths": {"/a/{id}": {"parameters": [id, limit], "get": {"operationId": "a"}}}});
+        let mut new = old.clone();
+        new["paths"]["/a/{id}"]["get"]["parameters"] = json!([id]);
+        assert_eq!(compare(&old, &new).list, []);
+        std::mem::swap(&mut old, &mut new);
+        assert_eq!(compare(&old, &new).list, []);
     }
 }

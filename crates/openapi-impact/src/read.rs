@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_saphyr::{SnippetMode, UserMessageFormatter, render_options};
 
 use crate::node::EXAMPLES;
@@ -38,23 +37,50 @@ pub fn load(path: &Path) -> Result<Tree> {
 /// Fails if the text is no OpenAPI 3.0 document, or has a reference without a target.
 pub fn read(path: &Path, text: &str) -> Result<Tree> {
     let shown = path.display();
-    let document: Tree = match serde_saphyr::from_str(text) {
-        Ok(document) => document,
-        // `Value` reports where the error is, and reads keys that are no strings as strings.
-        Err(_) => {
-            parse::<Value>(path, text)?;
-            bail!("{shown}: a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it");
-        }
-    };
+    let mut document: Tree = parse(path, text)?;
+    decode_references(&mut document);
     ensure!(
         document["openapi"].as_str().is_some_and(|version| version.starts_with("3.0.")),
         "{shown} is not an OpenAPI 3.0 document; it has no `openapi: 3.0.…`"
     );
     ensure!(document["paths"].is_map(), "{shown} has no `paths`; there is nothing to compare");
     if let Some(reference) = broken_reference(&document, &document) {
+        ensure!(
+            reference.starts_with('#'),
+            "{shown}: something refers to {reference}, another document, which is not read; put both into one first, for \
+             example with `npx @redocly/cli bundle`"
+        );
         bail!("{shown}: there is no {reference}, and something refers to it");
     }
     Ok(document)
+}
+
+/// Decodes what is percent-encoded in references, such as `%7B`.
+fn decode_references(value: &mut Tree) {
+    match value {
+        Tree::Map(members) => {
+            for (key, member) in members.iter_mut().filter(|(key, _)| !EXAMPLES.contains(&key.as_str())) {
+                match member.as_str().filter(|_| key == "$ref").map(decoded) {
+                    Some(reference) => *member = Tree::text(reference),
+                    None => decode_references(member),
+                }
+            }
+        }
+        Tree::List(items) => items.iter_mut().for_each(decode_references),
+        Tree::Scalar(_) => {}
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => bytes.extend([&[byte], &part.as_bytes()[2..]].concat()),
+            None => bytes.extend([b"%", part.as_bytes()].concat()),
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 /// A reference without a target. Examples may hold whatever looks like one.
@@ -94,4 +120,38 @@ fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {
 /// The text without line breaks, for messages that promise one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+mod tests {
+    use super::*;
+
+    fn with(rest: &str) -> Result<Tree> {
+        read(Path::new("a.yaml"), &format!("openapi: 3.0.3\npaths:\n  /pets/{{id}}: {{}}\n{rest}"))
+    }
+
+    #[test]
+    fn codes_without_quotes_and_encoded_references_are_read() {
+        let document = with("x-a:\n  200: 1\n  \"201\": {$ref: '#/paths/~1pets~1%7Bid%7D'}\n").unwrap();
+        assert!(document["x-a"]["200"].is(1));
+        assert!(document["x-a"]["201"]["$ref"].is("#/paths/~1pets~1{id}"));
+    }
+
+    #[test]
+    fn what_yaml_does_not_read_as_a_string_is_no_key() {
+        for key in ["y", "on", "1", "null"] {
+            let message = with(&format!("x-a:\n  {key}: 1\n")).unwrap_err().to_string();
+            assert!(message.starts_with("a.yaml:5:") && message.contains("a key is a boolean"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_reference_to_another_document_is_refused_by_its_name() {
+        for reference in ["Pet.yaml", "./Pet.yaml", "common.yaml#/components/schemas/Pet"] {
+            let message = with(&format!("x-a: {{$ref: '{reference}'}}\n")).unwrap_err().to_string();
+            assert!(message.contains(&format!("refers to {reference}, another document")), "{message}");
+        }
+        assert!(with("x-a: {$ref: '#Pet'}\n").is_err());
+    }
 }

@@ -2,7 +2,9 @@
 
 use indexmap::IndexSet;
 
-use super::clients::{CONSTRUCTORS, OPTIONALS, STRICT_MODELS, UNBOXED, of, reading_more, with_named_types};
+use super::clients::{
+    CONSTRUCTORS, OPTIONALS, OWN, STRICT_MODELS, UNBOXED, of, reading_more, with_named_types,
+};
 use super::node::{Node, side_by_side};
 use super::{Comparison, Direction, Severity};
 use crate::tree::Tree;
@@ -48,7 +50,7 @@ const COMPARED: [&str; 34] = [
 ];
 
 /// Extensions that are compared; the others are texts for people.
-const MARKS: [&str; 7] = [
+const MARKS: [&str; 9] = [
     "x-open-enum",
     "x-extensible-enum",
     "x-terminal",
@@ -56,7 +58,12 @@ const MARKS: [&str; 7] = [
     "x-model-kind",
     "x-decimal",
     "x-number",
+    "x-secret",
+    "x-keep-shape",
 ];
+
+/// Marks of values that have a type of their own in the crate that is generated here.
+const OWN_TYPES: [&str; 2] = ["x-secret", "x-keep-shape"];
 
 impl Comparison {
     pub(super) fn schema(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
@@ -86,6 +93,14 @@ impl Comparison {
             return;
         }
         self.extensions(old, new, &MARKS);
+        for mark in OWN_TYPES.into_iter().filter(|mark| old.is_true(mark) != new.is_true(mark)) {
+            let change = if new.is_true(mark) { "is new" } else { "is gone" };
+            self.breaks_only(
+                of(&[OWN]),
+                &new.pointer.at(mark),
+                format!("`{mark}` {change}: its type differs"),
+            );
+        }
         self.model_kind(old, new);
         if !self.types(old, new, direction) {
             // They have nothing in common: what else differs only follows.

@@ -107,7 +107,20 @@ fn describe_alternative(alternative: &Alternative) -> String {
         return "no authorization".to_owned();
     }
     let scheme = |(name, scopes): (&String, &BTreeSet<String>)| {
-        if scopes.is_empty() { name.clone() } else { format!("{name} ({scopes:?})") }
+        let list = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if scopes.is_empty() { name.clone() } else { format!("{name} ({list})") }
     };
     alternative.iter().map(scheme).collect::<Vec<_>>().join(" with ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Alternative, describe_alternative};
+
+    #[test]
+    fn an_alternative_is_described_with_its_scopes() {
+        let scopes = ["read", "write"].map(str::to_owned).into();
+        let alternative = Alternative::from([("oauth".to_owned(), scopes), ("key".to_owned(), [].into())]);
+        assert_eq!(describe_alternative(&alternative), "key with oauth (read, write)");
+    }
 }

@@ -1,13 +1,15 @@
 //! A document as data that keeps its order: what people are handed reads as it was written.
 
+use std::fmt;
 use std::ops::Index;
 
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A value of a document.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Tree {
     /// An object, in the order of the text.
@@ -82,7 +84,8 @@ impl Tree {
 
     /// The value that a JSON pointer leads to, with or without a `#` in front.
     pub fn pointer(&self, pointer: &str) -> Option<&Self> {
-        let mut keys = pointer.trim_start_matches('#').split('/').skip(1);
+        let mut keys = pointer.trim_start_matches('#').split('/');
+        keys.next().filter(|before| before.is_empty())?;
         keys.try_fold(self, |value, key| {
             let key = key.replace("~1", "/").replace("~0", "~");
             match value {
@@ -116,6 +119,87 @@ impl From<Value> for Tree {
             }
             Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
             scalar => Self::Scalar(scalar),
+        }
+    }
+}
+
+/// Reads a value. A key is a string, or the code of a response, which many documents write without quotes.
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values)
+    }
+}
+
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of a document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut members = IndexMap::new();
+        while let Some((Key(key), value)) = map.next_entry()? {
+            members.insert(key, value);
+        }
+        Ok(Tree::Map(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Scalar(value.into()))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::text(value))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Tree, E> {
+        Ok(Tree::Scalar(Value::Null))
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Tree, E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+}
+
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(key) => Ok(Self(key)),
+            Value::Number(code) if code.as_u64().is_some_and(|code| (100..600).contains(&code)) => {
+                Ok(Self(code.to_string()))
+            }
+            _ => Err(D::Error::custom(
+                "a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it",
+            )),
         }
     }
 }

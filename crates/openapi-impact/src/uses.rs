@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::case::snake_case;
+use super::clients::all;
 use super::operations::{self, METHODS, shadows};
 use super::{Change, Changes, Severity, pascal_case, references};
 use crate::pointer::Pointer;
@@ -47,7 +48,7 @@ impl Uses {
     /// that the caller was written for.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, if a line of the list names no operation of the document, if the list is
+    /// Fails if the file cannot be read, if a line of the list names what is not in the document, if the list is
     /// empty, or if the code of the folder names no operation.
     pub fn load(path: &Path, document: &Tree) -> Result<Self> {
         let shown = path.display();
@@ -65,23 +66,35 @@ impl Uses {
     /// responses that are read. `kind NAME` is a model kind, `client NAME` the generator. `#` begins a comment.
     ///
     /// # Errors
-    /// Fails if a line names no operation of the document, or if the list is empty.
+    /// Fails if a line names no operation, field or model kind of the document or no client, or if the list is empty.
     pub fn parse(text: &str, document: &Tree) -> Result<Self> {
         let known = listed(document);
         let mut uses = Self::default();
         for (index, line) in text.lines().enumerate() {
+            let number = index + 1;
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
             }
             if let Some(kind) = line.strip_prefix(KIND) {
-                uses.kinds.insert(kind.trim().to_owned());
+                let kind = kind.trim();
+                let mut schemas = document["components"]["schemas"].members();
+                ensure!(
+                    schemas.any(|(_, schema)| schema["x-model-kind"]["name"].is(kind)),
+                    "line {number}: `{kind}` is no model kind of the document"
+                );
+                uses.kinds.insert(kind.to_owned());
             } else if let Some(client) = line.strip_prefix(CLIENT) {
-                uses.client = Some(client.trim().to_owned());
+                let (client, known) = (client.trim(), all());
+                ensure!(
+                    client == NO_CLIENT || known.contains(client),
+                    "line {number}: `{client}` is no client; write {NO_CLIENT}, or one of {}",
+                    known.into_iter().collect::<Vec<_>>().join(", ")
+                );
+                uses.client = Some(client.to_owned());
             } else {
                 let (name, fields) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
                 let operation = known.iter().find(|operation| operation.is_called(name.trim()));
-                let number = index + 1;
                 let operation = operation.with_context(|| {
                     format!("line {number}: `{name}` is no operation of the document; write an operationId or GET /path")
                 })?;
@@ -91,6 +104,15 @@ impl Uses {
                     .filter(|field| !field.is_empty())
                     .map(str::to_owned)
                     .collect();
+                let responses = &operation.value["responses"];
+                for field in &fields {
+                    let name = BTreeSet::from([field.clone()]);
+                    ensure!(
+                        holds_any(document, responses, &name, &mut BTreeSet::new()),
+                        "line {number}: no response of {} has a field `{field}`",
+                        operation.id
+                    );
+                }
                 let fields = (!fields.is_empty()).then_some(fields);
                 uses.operations.push(UsedOperation { id: operation.id.clone(), fields });
             }

@@ -63,14 +63,17 @@ fn a_caller_reads_what_breaks_it_alone_from_a_list_or_from_its_code() {
     assert_eq!((other.code, other.err.as_str()), (Some(0), ""), "{}", other.out);
     assert!(other.out.contains("\"changes\": []"), "{}", other.out);
 
-    fs::write(folder.join("uses.txt"), "getTask\ngetTsk\n").unwrap();
-    let wrong = impact(&folder, &["--uses", "uses.txt"]);
-    assert_eq!(wrong.code, Some(2));
-    assert!(
-        wrong.err.contains("uses.txt: line 2: `getTsk` is no operation of the document"),
-        "{}",
-        wrong.err
-    );
+    for (line, reason) in [
+        ("getTsk", "`getTsk` is no operation of the document"),
+        ("getTask: cots", "no response of getTask has a field `cots`"),
+        ("kind prints", "`prints` is no model kind of the document"),
+        ("client go", "`go` is no client; write none, or one of Go, Java, "),
+    ] {
+        fs::write(folder.join("uses.txt"), format!("getTask\n{line}\n")).unwrap();
+        let wrong = impact(&folder, &["--uses", "uses.txt"]);
+        assert_eq!(wrong.code, Some(2));
+        assert!(wrong.err.contains(&format!("uses.txt: line 2: {reason}")), "{}", wrong.err);
+    }
 }
 
 #[test]

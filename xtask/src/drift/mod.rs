@@ -18,6 +18,8 @@ pub(crate) use embedded::{EMBEDDED, embedded};
 
 const API_KEY: &str = "INFERSTORE_API_KEY";
 
+const OTHER_ROOT: &str = "--base-url does not name the versioned root of this API, which ends in /api/v1";
+
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// The versioned root of the API, such as http://127.0.0.1:8787/api/v1.
@@ -65,8 +67,8 @@ struct Installation {
 }
 
 impl Installation {
-    /// Sends one call. The key does not stand among the arguments of a process, which others may list.
-    fn send(&self, Call { method, path, body, .. }: &Call<'_>) -> Result<(u16, Value)> {
+    /// Sends one call; returns the status, and the body if it is JSON. The key does not stand among the arguments of a process, which others may list.
+    fn send(&self, Call { method, path, body, .. }: &Call<'_>) -> Result<(u16, Option<Value>)> {
         ensure!(
             !self.key.contains(['"', '\\', '\n', '\r']),
             "{API_KEY} holds no key: it has quotes or line breaks"
@@ -109,22 +111,28 @@ impl Installation {
         let text = String::from_utf8_lossy(&output.stdout);
         let (body, status) = text.rsplit_once('\n').context("curl wrote no status")?;
         let status = status.parse().context("curl wrote no status")?;
-        Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+        Ok((status, serde_json::from_str(body).ok()))
     }
 }
 
 fn look<'a>(document: &'a inferstore_drift::Document, installation: &Installation) -> Result<Survey<'a>> {
     let mut survey = Survey::new(document);
+    let mut is_api = false;
     while let Some(call) = survey.next_call() {
         let id = call.operation;
         let (status, body) = installation.send(&call)?;
         match status {
-            200..300 => survey.note_response(&call, &body),
+            200..300 => {
+                let body = body.with_context(|| format!("{id} got {status} without JSON: {OTHER_ROOT}"))?;
+                survey.note_response(&call, &body);
+                is_api = true;
+            }
             // What was listed may be gone, or belong to nobody.
             404 => {}
             401 => bail!("{id} was refused with 401: {API_KEY} is not a key of this installation"),
             status => bail!("{id} was refused with {status}"),
         }
     }
+    ensure!(is_api, "every call got 404: {OTHER_ROOT}");
     Ok(survey)
 }

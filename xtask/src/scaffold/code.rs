@@ -40,7 +40,7 @@ const HANDLES: [Handle; 4] = [
         file: "crates/client/src/run/task.rs",
         name: "Task",
         checked: "let id = handle.id;",
-        in_calls: "client.task(second.id())",
+        in_calls: "client.task(first.id())",
         in_probes: "&owns.ended",
         in_wire: "&task(\"t-1\")",
     },
@@ -63,6 +63,12 @@ const HANDLES: [Handle; 4] = [
         in_wire: "",
     },
 ];
+
+/// The argument of a generated method that takes the body.
+const BODY: &str = "body";
+
+/// A value for any other required argument.
+const ANY_VALUE: &str = "\"1\".parse().expect(\"a value\")";
 
 struct Method {
     arguments: Vec<(String, String)>,
@@ -118,9 +124,9 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         let summary = operation["summary"].as_str().unwrap_or_default();
         let text = format!(
             "\n\n    /// {summary}.\n    pub fn {name}(&self{parameters}) -> BoxFuture<'static, Result<{}>> {{\n    \
-             let handle = self.clone();\n    async move {{\n    {}\n    let call = \
+             let handle = self.clone();\n    futures_util::FutureExt::boxed(async move {{\n    {}\n    let call = \
              handle.core.call(inferstore_api::operations::{constant});\n    call.send(|api| \
-             api.{name}({})).await{discard}\n    }}\n    .boxed()\n    }}",
+             api.{name}({})).await{discard}\n    }})\n    }}",
             payload,
             handle.checked,
             arguments.collect::<Vec<_>>().join(", "),
@@ -128,10 +134,11 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         let file = format!("\nimpl {} {{\n", handle.name);
         report += &insert_in(root, handle.file, &file, "\n}", &text)?;
     }
-    let in_wire = generated.arguments.iter().map(|(_, kind)| match kind.as_str() {
+    let in_wire = generated.arguments.iter().map(|(name, kind)| match kind.as_str() {
         kind if is_id(kind) => handle.in_wire.to_owned(),
         kind if kind.starts_with("Option<") => "None".to_owned(),
-        _ => format!("&request(\"{id}\")"),
+        _ if name == BODY => format!("&request(\"{id}\")"),
+        kind => format!("{}{ANY_VALUE}", if kind.starts_with('&') { "&" } else { "" }),
     });
     if lacks(WIRE) {
         let arguments: Vec<_> = in_wire.collect();
@@ -142,11 +149,12 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         report += &insert(root, WIRE, "\n#[test]\nfn every_operation", &call)?;
     }
     if lacks(CALLS) {
-        let arguments = rest.iter().map(|(_, kind)| match (kind.starts_with("Option<"), &request) {
-            (false, Some(body)) => {
+        let arguments = rest.iter().map(|(name, kind)| match &request {
+            _ if kind.starts_with("Option<") => "None".to_owned(),
+            Some(body) if name == BODY => {
                 format!("serde_json::from_value(serde_json::json!({body})).expect(\"the example\")")
             }
-            _ => "None".to_owned(),
+            _ => ANY_VALUE.to_owned(),
         });
         let arguments = arguments.collect::<Vec<_>>().join(", ");
         let call = format!("    {}.{name}({arguments}).await.expect(\"{id}\");\n", handle.in_calls);

@@ -11,6 +11,7 @@ use yaml::Yaml;
 
 use crate::document::{DOCUMENT, Document};
 use crate::generate;
+use crate::validate::validate;
 
 const BUILT_IN: &str = "crates/service/src/catalog/built_in.rs";
 
@@ -82,7 +83,6 @@ impl Job {
     pub(crate) fn run(self, root: &Path) -> Result<String> {
         let path = root.join(DOCUMENT);
         let mut yaml = Yaml::of(Document::load(&path)?);
-        let mut report = String::new();
         match &self.addition {
             Addition::Field { schema, name, kind, description } => {
                 yaml.add_field(schema, name, kind, description)?;
@@ -97,14 +97,19 @@ impl Job {
             }
             Addition::Kind { name, like, description } => {
                 yaml.add_kind(name, like, description)?;
-                report = add_model(root, name, like)?;
             }
         }
-        fs::write(&path, yaml.text()).with_context(|| format!("cannot write {DOCUMENT}"))?;
-        if let Addition::Operation { id, .. } = &self.addition {
-            let generated = generate::client(&path)?;
-            report = code::write(root, &Document::load(&path)?.value, id, &generated)?;
-        }
+        // Nothing is written before the new text has passed.
+        let document = Document::parse(&path, yaml.text())?;
+        document.reject(validate(&document)?)?;
+        let report = match &self.addition {
+            Addition::Operation { id, .. } => {
+                code::write(root, &document.value, id, &generate::client(&document)?)?
+            }
+            Addition::Kind { name, like, .. } => add_model(root, name, like)?,
+            Addition::Field { .. } | Addition::Word { .. } => String::new(),
+        };
+        fs::write(&path, document.text).with_context(|| format!("cannot write {DOCUMENT}"))?;
         Ok(format!("{DOCUMENT} written\n{report}next: cargo xtask sync\n"))
     }
 }

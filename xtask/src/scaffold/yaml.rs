@@ -53,7 +53,7 @@ impl Yaml {
     ) -> Result<()> {
         let block = self.block(properties)?;
         let indent = indent_of(&self.lines[block.start]) + 2;
-        let mut property = format!("{:indent$}{name}:", "");
+        let mut property = format!("{:indent$}{}:", "", quoted(name));
         let nullable = is_nullable.then_some("nullable: true");
         for line in kind.iter().map(String::as_str).chain(nullable) {
             property += &format!("\n{:indent$}  {line}", "");
@@ -112,6 +112,7 @@ impl Yaml {
     }
 
     fn add_item(&mut self, pointer: &Pointer, item: &str) -> Result<()> {
+        let item = quoted(item);
         let block = self.block(pointer)?;
         let line = &mut self.lines[block.start];
         if let Some(start) = line.strip_suffix(']') {
@@ -271,6 +272,12 @@ pub(crate) fn type_lines(kind: &str) -> Vec<String> {
     [format!("type: {kind}")].into_iter().chain(format).collect()
 }
 
+/// The text as YAML: in quotes where it would be read as something else, such as `off`.
+fn quoted(text: &str) -> String {
+    let read: Option<serde_json::Value> = serde_saphyr::from_str(&format!("[{text}]")).ok();
+    if read == Some(serde_json::json!([text])) { text.to_owned() } else { format!("{text:?}") }
+}
+
 fn schema_pointer(name: &str) -> Pointer {
     Pointer::of(&["components", "schemas", name])
 }
@@ -310,4 +317,15 @@ fn with_path(block: &str, old: &str, new: &str) -> String {
     let parameters = old.split('/').zip(sent).filter(|(part, _)| part.starts_with('{'));
     let filled = parameters.fold(new.to_owned(), |path, (parameter, value)| path.replace(parameter, value));
     format!("{before}{BASE}{filled}{}", &rest[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_text_that_yaml_reads_as_something_else_is_quoted() {
+        assert_eq!(["rank", "two words"].map(quoted), ["rank", "two words"]);
+        assert_eq!(["y", "off", "1", "a, b"].map(quoted), ["\"y\"", "\"off\"", "\"1\"", "\"a, b\""]);
+    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use openapi_impact::Tree;
 
-use super::{File, Kind, Operation};
+use super::{File, Kind, Member, Operation};
 
 impl<'a> File<'a> {
     /// A base class with an overload of each method for each kind.
@@ -89,8 +89,11 @@ impl<'a> File<'a> {
             let call = format!("{wait}self._operation({id:?}, {method:?}, {mark}{path}{body}{query}{once})");
             let call = match result {
                 Some(result) if !secret.is_empty() => {
-                    let members: Vec<String> =
-                        secret.iter().map(|(name, _)| format!("data[{name:?}]")).collect();
+                    let member = |Member { name, is_required, .. }: &Member<'_>| match is_required {
+                        true => format!("data[{name:?}]"),
+                        false => format!("data.get({name:?})"),
+                    };
+                    let members: Vec<String> = secret.iter().map(member).collect();
                     format!("data = {call}\n        return {result}({})", members.join(", "))
                 }
                 Some(result) => format!("data: {result} = {call}\n        return data"),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use openapi_impact::Tree;
 
-use super::{File, Kind, Operation};
+use super::{File, Kind, Member, Operation};
 
 impl<'a> File<'a> {
     pub(super) fn typescript_kinds(&mut self, kinds: &[Kind<'_>]) -> Result<()> {
@@ -60,8 +60,7 @@ impl<'a> File<'a> {
             let options =
                 if options.is_empty() { String::new() } else { format!(", {{ {} }}", options.join(", ")) };
             let result = result.as_deref().unwrap_or("void");
-            let data: Vec<String> =
-                secret.iter().map(|(name, type_of)| format!("{name}: {type_of}")).collect();
+            let data: Vec<String> = secret.iter().map(Member::given).collect();
             let (of, then) = match data.is_empty() {
                 true => (String::new(), String::new()),
                 false => {

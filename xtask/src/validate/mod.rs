@@ -137,6 +137,25 @@ impl<'a> Check<'a> {
     }
 }
 
+/// Words of Python that no property and no parameter of its package can be called.
+const KEYWORDS_OF_PYTHON: [&str; 32] = [
+    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
+    "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not",
+    "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+/// Returns why the packages in `sdk` cannot have a property or a parameter of that name.
+fn no_name_of_the_packages(name: &str) -> Option<String> {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if KEYWORDS_OF_PYTHON.contains(&name) {
+        Some(format!("{name} is a keyword of Python, whose package could not name it; choose another name"))
+    } else {
+        (!is_plain)
+            .then(|| "names a member in generated code, so it must be written like queue_position".to_owned())
+    }
+}
+
 fn reference_to(section: &str, name: &str) -> String {
     format!("#/components/{section}/{name}")
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, items, members, operations, resolved, texts};
+use super::{Check, did_you_mean, items, members, no_name_of_the_packages, operations, resolved, texts};
 use crate::document::Pointer;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
@@ -24,6 +24,8 @@ impl<'a> Check<'a> {
             self.operation_id(&pointer, operation, &mut seen);
             self.tag(&pointer, operation);
             self.path_parameters(path, &pointer, shared, operation);
+            self.declared_once(shared, &Pointer::of(&["paths", path, "parameters"]));
+            self.declared_once(&operation["parameters"], &pointer.at("parameters"));
             self.responses(&pointer.at("responses"), &operation["responses"]);
         }
         for (parameter, pointer) in self.all("parameters") {
@@ -104,6 +106,17 @@ impl<'a> Check<'a> {
         self.wrong(pointer.clone(), message);
     }
 
+    /// The generator keeps one of two parameters of one name.
+    fn declared_once(&mut self, parameters: &'a Value, pointer: &Pointer) {
+        let mut seen = BTreeSet::new();
+        for (index, parameter) in items(parameters).enumerate() {
+            let name = resolved(self.root, parameter)["name"].as_str().unwrap_or_default();
+            if !seen.insert(name) {
+                self.wrong(pointer.at(index), format!("the parameter {name} is declared twice"));
+            }
+        }
+    }
+
     fn parameter(&mut self, parameter: &'a Value, pointer: &Pointer) {
         if parameter["in"] == "path" && parameter["required"] != true {
             self.wrong(pointer.clone(), "a parameter in the path needs required: true");
@@ -111,6 +124,10 @@ impl<'a> Check<'a> {
         let name = parameter["name"].as_str().unwrap_or_default();
         if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {
             self.wrong(pointer.at("name"), format!("the client removes the header {name}; choose another"));
+        }
+        // No method takes a header.
+        if let Some(reason) = no_name_of_the_packages(name).filter(|_| parameter["in"] != "header") {
+            self.wrong(pointer.at("name"), reason);
         }
         let kind = resolved(self.root, &parameter["schema"])["type"].as_str().unwrap_or("any value");
         if parameter["in"] != "query" && !["string", "integer", "number", "boolean"].contains(&kind) {

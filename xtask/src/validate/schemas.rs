@@ -6,7 +6,7 @@ use openapi_impact::snake_case;
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, did_you_mean, members, resolved, texts};
+use super::{Check, did_you_mean, members, no_name_of_the_packages, resolved, texts};
 use crate::document::Pointer;
 use crate::lower::max_of_visible_ascii;
 use crate::words::{OPEN, OTHER, TERMINAL, Words};
@@ -135,6 +135,8 @@ impl<'a> Check<'a> {
             if name.contains(|letter: char| letter.is_ascii_uppercase()) {
                 let message = format!("properties are written in snake_case: {}", snake_case(name));
                 self.wrong(pointer.at("properties").at(name), message);
+            } else if let Some(reason) = no_name_of_the_packages(name) {
+                self.wrong(pointer.at("properties").at(name), reason);
             }
             // A `$ref` has the description of its target, and a property with properties is reported as a schema.
             if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {

@@ -246,7 +246,10 @@ fn what_cannot_be_compared_ends_with_2_and_a_reason() {
         (["other.yaml", "good.yaml"], "other.yaml is not an OpenAPI 3.0 document"),
         (["good.yaml", "later.yaml"], "later.yaml is not an OpenAPI 3.0 document"),
         (["good.yaml", "loose.yaml"], "loose.yaml: there is no #/components/parameters/Task"),
-        (["switch.yaml", "good.yaml"], "switch.yaml: a key is a boolean, a number or null in YAML"),
+        (
+            ["switch.yaml", "good.yaml"],
+            "a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it",
+        ),
         (["good.yaml", "--fast"], "unexpected argument '--fast'"),
         (["--format", "xml"], "[possible values: text, json]"),
     ] {

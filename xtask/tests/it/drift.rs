@@ -75,6 +75,14 @@ fn an_installation_that_sends_what_the_document_says_has_no_drift() {
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
     assert!(said.err.contains("INFERSTORE_API_KEY is not a key of this installation"), "{}", said.err);
     assert!(!said.err.contains("another-key"), "{}", said.err);
+
+    let elsewhere = base_url.trim_end_matches("/api/v1").to_owned() + "/api/v2";
+    let page = Server::start(|_| Reaction::Json(200, "<!doctype html>".to_owned())).base_url();
+    for (base_url, reason) in [(&elsewhere, "every call got 404: "), (&page, " got 200 without JSON: ")] {
+        let said = drift(&folder, base_url, "the-key", &[]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+        assert!(said.err.contains(reason) && said.err.contains("--base-url does not name"), "{}", said.err);
+    }
 }
 
 /// A change of a response: the path of the operation, the place in the body, and the new value; none to remove it.

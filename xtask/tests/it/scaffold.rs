@@ -66,12 +66,17 @@ fn an_operation_is_written_into_each_of_its_places() {
         ("crates/service/src/api/tasks.rs", "NOT_IMPLEMENTED, \"getTaskTrial is not implemented\""),
         ("crates/client/src/run/task.rs", "pub fn get_task_trial(&self)"),
         ("crates/testing/src/lib.rs", "\"getTaskTrial\" => Some("),
-        ("tests/it/client/on_the_service/operations.rs", "get_task_trial().await.expect(\"getTaskTrial\")"),
+        (
+            "tests/it/client/on_the_service/operations.rs",
+            "client.task(first.id()).get_task_trial().await.expect(\"getTaskTrial\")",
+        ),
         ("crates/api/tests/wire/main.rs", "client.get_task_trial(&task(\"t-1\")).await"),
         (PROBES, "\"getTaskTrial\" => vec![probe(&owns.ended, None)]"),
     ] {
         assert!(folder.read(file).contains(text), "{file} lacks {text}");
     }
+    let calls = folder.read("tests/it/client/on_the_service/operations.rs");
+    assert_eq!(calls.matches("let first = ").count(), 1, "the name means the task, wherever a call stands");
     let before = FILES.map(|file| folder.read(file));
     let again = scaffold(&folder, &["operation", "getTaskTrial"]).succeeded();
     assert_eq!(again, "openapi/inferstore.yaml written\nnext: cargo xtask sync\n");
@@ -91,6 +96,24 @@ fn arguments_of_an_operation_reach_the_method_and_its_tests() {
     assert!(client.contains("api.search_trials(&body)"), "{client}");
     assert!(folder.read("crates/api/tests/wire/main.rs").contains("&request(\"searchTrials\")"));
     assert!(folder.read(PROBES).contains("\"searchTrials\" => vec![probe(\"\", Some(json!({})))]"));
+}
+
+#[test]
+fn a_method_needs_no_import_and_a_required_argument_has_a_value() {
+    let folder = copy("scaffold_value");
+    let arguments =
+        ["operation", "endTrial", "--like=revokeKey", "--path=/api-key/trial/{key}", "--summary=End"];
+    scaffold(&folder, &arguments).succeeded();
+    assert!(
+        folder.read("crates/client/src/client.rs").contains("futures_util::FutureExt::boxed(async move {")
+    );
+    let value = "\"1\".parse().expect(\"a value\")";
+    for (file, call) in [
+        ("tests/it/client/on_the_service/operations.rs", format!("client.end_trial({value}).await")),
+        ("crates/api/tests/wire/main.rs", format!("client.end_trial(&{value}).await")),
+    ] {
+        assert!(folder.read(file).contains(&call), "{file} lacks {call}");
+    }
 }
 
 #[test]
@@ -125,6 +148,10 @@ fn a_field_is_the_last_one_and_may_be_null_in_a_response_alone() {
     assert_eq!(message, "error: TaskDetail has rank already\n");
     let message = scaffold(&folder, &["field", "Nothing", "rank", "--description=A rank"]).failed();
     assert_eq!(message, "error: there is no schema Nothing in the document\n");
+    let before = folder.read(DOCUMENT);
+    let message = scaffold(&folder, &["field", "TaskDetail", "class", "--description=A class"]).failed();
+    assert!(message.contains("class is a keyword of Python"), "{message}");
+    assert_eq!(folder.read(DOCUMENT), before, "a mistake changes nothing");
 }
 
 #[test]

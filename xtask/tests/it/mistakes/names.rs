@@ -39,6 +39,10 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "        wallet_address:\n          type",
         "        free__balance:\n          type",
     ),
+    ("a property named by a keyword of Python", "        debt:\n", "        class:\n"),
+    ("a property with a hyphen", "        debt:\n", "        total-debt:\n"),
+    ("a parameter named by a keyword of Python", "- name: page\n", "- name: from\n"),
+    ("a parameter that is declared twice", "- name: pageSize\n", "- name: page\n"),
     ("two parameters of one name in Rust", "- name: page\n", "- name: page_size\n"),
     (
         "a parameter named like the body",
