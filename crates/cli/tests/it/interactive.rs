@@ -74,15 +74,15 @@ impl Terminal {
 
     /// Waits for the next output. False once the command has ended.
     fn shows_more(&mut self) -> bool {
-        match self.output.recv_timeout(PATIENCE) {
-            Ok(chunk) => self.shown.extend(chunk),
-            Err(RecvTimeoutError::Disconnected) => return false,
-            Err(RecvTimeoutError::Timeout) => {
-                let _ = self.process.kill();
-                panic!("the command shows nothing more after {}", String::from_utf8_lossy(&self.shown));
-            }
+        let more = self.output.recv_timeout(PATIENCE);
+        if more == Err(RecvTimeoutError::Timeout) {
+            let _ = self.process.kill();
         }
-        true
+        let shown = String::from_utf8_lossy(&self.shown);
+        assert_ne!(more, Err(RecvTimeoutError::Timeout), "the command shows nothing more after {shown}");
+        let is_more = more.is_ok();
+        self.shown.extend(more.unwrap_or_default());
+        is_more
     }
 
     fn press_ctrl_c(&mut self) {

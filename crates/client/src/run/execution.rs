@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::{ModelId, UploadFolder};
 use inferstore_api::{Decimal, operations};
@@ -83,12 +84,12 @@ impl Execution {
         let (ask, asked) = oneshot::channel();
         let run = self.outcome(Caller { dropped, next_poll: Some(ask) });
         let mut run = tokio::spawn(run.in_current_span());
-        let ended = tokio::select! {
-            ended = &mut run => ended,
-            Ok(polled) = asked => {
+        let ended = match select(&mut run, asked).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right((polled, _)) => {
                 // The event may have been sent during this poll, after the caller has looked for events.
                 tokio::task::yield_now().await;
-                let _ = polled.send(());
+                _ = polled.map(|polled| polled.send(()));
                 run.await
             }
         };
