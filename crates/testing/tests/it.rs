@@ -348,8 +348,7 @@ async fn lists_are_paged_filtered_and_searched() -> Result<()> {
     assert_eq!(images.len(), 1);
     service.model("haze-removal");
     service.model("face-mesh");
-    let mut query = ModelListRequest::default();
-    query.search = Some("HAZE".to_owned());
+    let query = ModelListRequest { search: Some("HAZE".to_owned()), ..Default::default() };
     assert_eq!(client.models(query).try_collect().await?.len(), 1);
     Ok(())
 }
