@@ -85,12 +85,10 @@ fn python_literal(value: &Value) -> String {
     let joined = |texts: Vec<String>| texts.join(", ");
     match value {
         Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
+        Value::Bool(is_true) => if *is_true { "True" } else { "False" }.to_owned(),
         Value::Array(values) => format!("[{}]", joined(values.iter().map(python_literal).collect())),
         Value::Object(values) => {
-            let entry =
-                |(name, value): (&String, &Value)| format!("{}: {}", json!(name), python_literal(value));
+            let entry = |(key, value)| format!("{}: {}", json!(key), python_literal(value));
             format!("{{{}}}", joined(values.iter().map(entry).collect()))
         }
         other => other.to_string(),
@@ -148,19 +146,14 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     if files.is_empty() {
         return task + &body;
     }
-    let uploads: String = files
-        .values()
-        .enumerate()
-        .map(|(index, file)| {
-            let mime = mime_guess::from_path(file).first_or_octet_stream();
-            format!("file{index}=$(upload {} {mime}) &&\n", quoted(file))
-        })
-        .collect();
-    let arguments: String =
-        (0..files.len()).map(|index| format!(" --arg file{index} \"$file{index}\"")).collect();
-    let names =
-        files.keys().enumerate().map(|(index, name)| format!("{}: $file{index}", Value::from(name.as_str())));
-    let added = quoted(&format!(". + {{{}}}", names.collect::<Vec<_>>().join(", ")));
+    let (mut uploads, mut arguments, mut names) = (String::new(), String::new(), Vec::new());
+    for (index, (name, file)) in files.iter().enumerate() {
+        let mime = mime_guess::from_path(file).first_or_octet_stream();
+        uploads += &format!("file{index}=$(upload {} {mime}) &&\n", quoted(file));
+        arguments += &format!(" --arg file{index} \"$file{index}\"");
+        names.push(format!("{}: $file{index}", Value::from(name.as_str())));
+    }
+    let added = quoted(&format!(". + {{{}}}", names.join(", ")));
     format!("{UPLOAD}{uploads}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
 }
 
