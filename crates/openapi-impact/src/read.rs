@@ -1,9 +1,11 @@
 //! Reading documents: YAML or JSON, with the line of a mistake.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{SnippetMode, UserMessageFormatter, render_options};
 
@@ -72,15 +74,7 @@ fn decode_references(value: &mut Tree) {
 }
 
 fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => bytes.extend([&[byte], &part.as_bytes()[2..]].concat()),
-            None => bytes.extend([b"%", part.as_bytes()].concat()),
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
 
 /// A reference without a target. Examples may hold whatever looks like one.
