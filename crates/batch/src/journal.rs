@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use inferstore::{Decimal, json_problem};
 use parking_lot::Mutex;
+use serde::de::IgnoredAny;
 
 use crate::Step;
 
@@ -334,7 +335,9 @@ fn is_cut_step(line: &[u8]) -> bool {
         ends
     });
     let step = end.and_then(|end| key.get(end + 1..));
-    step.is_none_or(|step| step.starts_with(STEP_START) || STEP_START.starts_with(step))
+    let is_other = serde_json::from_slice::<IgnoredAny>(line).is_ok()
+        && serde_json::from_slice::<(String, Step)>(line).is_err();
+    !is_other && step.is_none_or(|step| step.starts_with(STEP_START) || STEP_START.starts_with(step))
 }
 
 /// Returns true for one line that a later start reads as this step. Numbers of an output may lose their last digits.

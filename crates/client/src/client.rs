@@ -1,6 +1,7 @@
 //! Client: factory of all handles.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{
@@ -241,6 +242,12 @@ impl Client {
     /// Returns the generated client: each operation of the document as a method, sent once without retries.
     pub fn raw(&self) -> &inferstore_api::Client {
         &self.core.api
+    }
+
+    /// Returns the time by the clock of the service. `None` before its first response, and after this machine was
+    /// suspended.
+    pub fn service_time(&self) -> Option<SystemTime> {
+        self.core.service_time()
     }
 
     /// Returns the versioned root of the service.

@@ -9,14 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
-use tempfile::TempPath;
+use tempfile::{PathPersistError, TempPath};
 use tokio::io::AsyncWriteExt;
 
-use crate::files;
 use crate::files::source::blocking;
+use crate::files::{self, HTML};
 use crate::transport::middleware::Attempt;
 use crate::transport::{Core, Deadline, Error, Events, FileError, FileErrorKind, Items, Result, Sink};
 
@@ -237,7 +237,7 @@ impl Download {
                 Ok(transfer) => return Ok(transfer),
                 Err(error) => error,
             };
-            if error.kind != FileErrorKind::Transport || !attempts.backoff(error.retry_after).await {
+            if error.kind != FileErrorKind::Transport || !attempts.backoff(error.retry_after, None).await {
                 return Err(error.into());
             }
         }
@@ -249,10 +249,23 @@ impl Download {
         let response = follow(core, method.clone(), url, &*self.url_filter, attempt).await?;
         if !response.status().is_success() {
             let redactor = core.redactor.with_target(url, &[]).with_target(response.url(), &[]);
-            return Err(files::rejected(host, response, &redactor).await);
+            let error = files::rejected(host, response, &redactor).await;
+            let is_missing = error.kind == FileErrorKind::Rejected && error.status == Some(404);
+            let kind = if is_missing { FileErrorKind::NotFound } else { error.kind };
+            return Err(FileError { kind, ..error });
         }
         if response.status() == StatusCode::PARTIAL_CONTENT {
             let message = "the server sent a part of the content only";
+            return Err(FileError::new(host, FileErrorKind::Rejected, message));
+        }
+        let by_name = mime_guess::from_path(url.path()).first_raw();
+        if let Some(error) =
+            files::web_page(host, &response).filter(|_| by_name.is_some_and(|mime| mime != HTML))
+        {
+            return Err(error);
+        }
+        if response.headers().get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+            let message = "the server compressed the content, although that was not asked for";
             return Err(FileError::new(host, FileErrorKind::Rejected, message));
         }
         let mime = response.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
@@ -407,7 +420,7 @@ fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: b
     }
     let mut destination = path.clone();
     let mut number = 1;
-    while let Err(error) = temporary.persist_noclobber(&destination) {
+    while let Err(error) = persist_new(temporary, &destination) {
         if !is_folder || error.error.kind() != io::ErrorKind::AlreadyExists {
             return Err(error.error);
         }
@@ -418,6 +431,24 @@ fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: b
         destination.set_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()));
     }
     Ok(destination)
+}
+
+/// Moves a file to a path where there is none. Without hard links, an empty file takes the path before.
+fn persist_new(temporary: TempPath, path: &Path) -> Result<(), PathPersistError> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let PathPersistError { error, path: temporary } = match temporary.persist_noclobber(path) {
+        Err(error) if matches!(error.error.kind(), InvalidInput | PermissionDenied | Unsupported) => error,
+        done => return done,
+    };
+    if std::fs::OpenOptions::new().write(true).create_new(true).open(path).is_err() {
+        return Err(PathPersistError { error, path: temporary });
+    }
+    let moved = temporary.persist(path);
+    if moved.is_err() {
+        // The error of the move says more than one of the removal.
+        let _ = std::fs::remove_file(path);
+    }
+    moved
 }
 
 fn unwritable(file: &str, error: io::Error) -> FileError {

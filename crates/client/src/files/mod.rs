@@ -8,6 +8,7 @@ pub(crate) mod upload;
 
 use std::time::Duration;
 
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Response, StatusCode, Url};
 use tokio::time::timeout;
 
@@ -17,6 +18,8 @@ use crate::transport::redact::without_markup;
 use crate::transport::{Deadline, FileError, FileErrorKind, Redactor, retry};
 
 /// Longest message and code of an object store in an error, in characters.
+const HTML: &str = "text/html";
+
 const MAX_MESSAGE: usize = 300;
 const MAX_CODE: usize = 80;
 
@@ -58,6 +61,14 @@ fn transport(file: &str, error: reqwest::Error) -> FileError {
         (FileErrorKind::Transport, "the connection to object storage was lost")
     };
     FileError::new(file, kind, message).with_source(error)
+}
+
+/// Returns the failure of a success that is a web page: a gateway responds in place of object storage.
+fn web_page(file: &str, response: &Response) -> Option<FileError> {
+    let mime = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let is_page = mime.get(..HTML.len()).is_some_and(|start| start.eq_ignore_ascii_case(HTML));
+    let message = "a web page came in place of a response of object storage";
+    is_page.then(|| FileError::new(file, FileErrorKind::Transport, message))
 }
 
 async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileError {

@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
-use crate::files;
 use crate::files::download::follow;
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Target, UploadMethod, form};
+use crate::files::{self, HTML};
 use crate::transport::middleware::Attempt;
 use crate::transport::{
     Core, Deadline, Error, Events, FileError, FileErrorKind, Result, Sink, Timeouts, awaited,
@@ -206,7 +206,7 @@ impl Transfer<'_> {
         while let Err(error) = self.send(&target, attempts.count).await {
             let is_expired = error.kind == FileErrorKind::Forbidden && fresh_targets < MAX_FRESH_TARGETS;
             let may_retry = is_expired || error.kind == FileErrorKind::Transport;
-            if !may_retry || !attempts.backoff(error.retry_after).await {
+            if !may_retry || !attempts.backoff(error.retry_after, None).await {
                 return Err(error.into());
             }
             (self.events)(UploadEvent::Retrying { problem: error.message });
@@ -253,6 +253,9 @@ impl Transfer<'_> {
             let error = files::rejected(&self.file.label, found, &target.redactor).await;
             return if error.kind == FileErrorKind::Transport { Err(error) } else { Ok(false) };
         }
+        if let Some(error) = files::web_page(&self.file.label, &found).filter(|_| self.file.mime != HTML) {
+            return Err(error);
+        }
         let mime = found.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
         let may_be_same = content_length(&found) == Some(self.file.size) && mime == Some(&self.file.mime);
         if may_be_same && self.has_same_content(read(Method::GET).await?).await? {
@@ -295,6 +298,9 @@ impl Transfer<'_> {
         let response = response?;
         if !response.status().is_success() {
             return Err(files::rejected(&self.file.label, response, &target.redactor).await);
+        }
+        if let Some(error) = files::web_page(&self.file.label, &response) {
+            return Err(error);
         }
         if *sent.borrow() < self.file.size {
             let message = "object storage responded before it had the whole file";

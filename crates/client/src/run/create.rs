@@ -97,12 +97,16 @@ impl Create {
             known => return known,
         };
         let mut found = Found::default();
-        if self.core.key_retention().is_none() {
-            // Time of the create by the clock of the service. A suspended machine counts less elapsed time.
-            let since = |now: SystemTime| {
-                let counted = now.checked_sub(sent_at.elapsed())?;
-                Some(service_time.map_or(counted, |shown| shown.min(counted)))
-            };
+        // Time of the create by the clock of the service. A suspended machine counts less elapsed time.
+        let since = |now: SystemTime| {
+            let counted = now.checked_sub(sent_at.elapsed())?;
+            Some(service_time.map_or(counted, |shown| shown.min(counted)))
+        };
+        if self.core.key_retention().is_some() {
+            // No match proves that its task is of this create, as its key would; each is a candidate.
+            let searched = search(&self.core, &self.inputs_key, since, MINUTE);
+            found = self.deadline.bound(searched).await.unwrap_or_default();
+        } else {
             match self.reconcile(since, pending).await {
                 Ok(Some(created)) => return Ok(created),
                 Err(searched) => found = searched,

@@ -65,8 +65,10 @@ impl Caller {
         let Some(ask) = self.next_poll.take() else { return tokio::task::yield_now().await };
         let (go, polled) = oneshot::channel();
         let _ = ask.send(go);
-        // An error means that the run was dropped.
-        let _ = polled.await;
+        if polled.await.is_err() {
+            // The caller has dropped the run, and cancels the token a moment later.
+            self.dropped.cancelled().await;
+        }
     }
 }
 

@@ -22,9 +22,6 @@ use crate::transport::{CallContext, Core, Deadline, Error, Result, awaited, prin
 /// Shortest backoff between two searches, which end when no create can appear any more.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Part of the idempotency key retention that is not relied on: clocks of the service may differ.
-const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
-
 /// Run whose inputs are uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates its task.
 ///
 /// Serialize a prepared run to a journal before its task is created. After a crash, deserialize it and call
@@ -116,13 +113,9 @@ impl Adopt {
             RunState::Created(id) => id.clone(),
             RunState::New => starting.start(&mut state).await?,
             RunState::Unknown if starting.is_key_remembered().await? => {
-                match starting.start(&mut state).await {
-                    // A limit or a refusal is about a new task, and says nothing about an earlier create.
-                    Err(error) if error.is_refused_create() => starting.adopt().await?.ok_or(error)?,
-                    started => started?,
-                }
+                starting.start_again(&mut state).await?
             }
-            RunState::Unknown => match starting.adopt().await? {
+            RunState::Unknown => match starting.adopt(true).await? {
                 Some(id) => id,
                 None => {
                     *state = RunState::New;
@@ -151,7 +144,41 @@ impl Starting<'_> {
         let now = core.service_time().unwrap_or_else(SystemTime::now);
         // A run from the future was prepared just now, by another clock.
         let age = now.duration_since(self.prepared.prepared_at).unwrap_or_default();
-        Ok(core.key_retention().is_some_and(|retention| age + RETENTION_MARGIN < retention))
+        Ok(core.remembers_key(age))
+    }
+
+    /// Starts a run that an earlier create may have made a task, whose key the service remembers.
+    async fn start_again(&self, state: &mut RunState) -> Result<TaskId> {
+        loop {
+            let refusal = match self.start(state).await {
+                Err(error) if error.is_refused_create() => error,
+                started => return started,
+            };
+            let on_its_way = self.on_its_way();
+            if refusal.denies_key() && on_its_way.is_zero() {
+                return Err(refusal);
+            }
+            if refusal.denies_key() {
+                self.create.deadline.bound(sleep(on_its_way).map(Ok)).await?;
+                continue;
+            }
+            // A limit, a refused API key or a gateway says nothing about an earlier create.
+            return match self.adopt(self.create.is_unmistakable).await {
+                Ok(found) => found.ok_or(refusal),
+                Err(Error::OutcomeUnknown(mut unknown)) => {
+                    unknown.context.status = refusal.status();
+                    unknown.context.source = Some(refusal.into());
+                    Err(Error::OutcomeUnknown(unknown))
+                }
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// Returns the time for which a create that an earlier process sent may still arrive.
+    fn on_its_way(&self) -> Duration {
+        let sent = *self.prepared.sent_before.0.lock();
+        self.create.core.memory.settle_time.saturating_sub(sent.elapsed())
     }
 
     async fn start(&self, state: &mut RunState) -> Result<TaskId> {
@@ -159,14 +186,19 @@ impl Starting<'_> {
         let Create { core, deadline, .. } = &self.create;
         check_limits(core, model, max_cost.as_ref(), *require_serving, *deadline).await?;
         let before = std::mem::replace(state, RunState::Unknown);
-        let earlier = std::mem::replace(&mut *sent_before.0.lock(), Instant::now());
+        let now = Instant::now();
+        let earlier = std::mem::replace(&mut *sent_before.0.lock(), now);
         self.create.assert_key(&self.prepared.id);
         let created = self.create.send(&|| true).await.map_err(|mut error| {
             match &mut error {
                 Error::OutcomeUnknown(unknown) => unknown.is_prepared = true,
                 _ => {
                     *state = before;
-                    *sent_before.0.lock() = earlier;
+                    let mut sent_before = sent_before.0.lock();
+                    // Another client may have sent a create of this run meanwhile.
+                    if *sent_before == now {
+                        *sent_before = earlier;
+                    }
                 }
             }
             error
@@ -174,22 +206,21 @@ impl Starting<'_> {
         Ok(created?.task)
     }
 
-    /// Adopts the oldest match that this client does not know; `None` once no earlier create can appear any more.
-    async fn adopt(&self) -> Result<Option<TaskId>> {
+    /// Finds the task of an earlier create: the oldest match that this client does not know. `None` once no earlier
+    /// create can appear any more. Without `may_claim`, a match may belong to another program, and is a candidate alone.
+    async fn adopt(&self, may_claim: bool) -> Result<Option<TaskId>> {
         let Create { core, inputs_key, deadline, .. } = &self.create;
         for number in 1.. {
-            // Time for which an earlier create of the same run may still appear in the history.
-            let of_others =
-                core.memory.settle_time.saturating_sub(self.prepared.sent_before.0.lock().elapsed());
-            let undecided = of_others.max(core.memory.doubt_left(inputs_key));
+            let undecided = self.on_its_way().max(core.memory.doubt_left(inputs_key));
             let found = self.search(MINUTE).await?;
             // The task of a create that waits for its response may be in the history already.
-            if !core.memory.is_ambiguous(inputs_key, 0)
+            if may_claim
+                && !core.memory.is_ambiguous(inputs_key, 0)
                 && let Some(task) = self.claim_one(&found)
             {
                 return Ok(Some(task));
             }
-            if !found.is_complete() {
+            if !found.is_complete() || (!may_claim && found.all().next().is_some()) {
                 return Err(unknown(found));
             }
             if undecided.is_zero() {

@@ -2,19 +2,22 @@
 
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::transport::error::{OTHER_REQUEST, is_certificate_refused, is_too_large};
 use crate::transport::middleware::Attempt;
 use crate::transport::redact::MAX_INPUT;
-use crate::transport::{CallContext, Core, Deadline, Error, MAX_MESSAGE, Redactor, Result, retry};
+use crate::transport::{
+    CallContext, Core, Deadline, Error, KEY_RETENTION, MAX_MESSAGE, Redactor, Result, retry,
+};
 
 const MAX_EXCERPT: usize = 2_000;
 
@@ -100,6 +103,7 @@ impl<'a> Call<'a> {
         let core = self.core;
         let retries = if self.deadline.is_of_wait { &core.wait_retries } else { &core.retries };
         let mut attempts = retries.start(self.operation, self.deadline);
+        let sent_at = SystemTime::now();
         // True if a failed attempt may have had its effect.
         let mut is_in_doubt = false;
         let mut last = 0;
@@ -118,7 +122,9 @@ impl<'a> Call<'a> {
             };
             // A path without an operation may lead to a page, which never becomes JSON.
             let is_page = self.operation == OTHER_REQUEST && matches!(error, Error::Decode(_));
-            let is_keyed = self.has_idempotency_key && core.key_retention().is_some();
+            // The steady clock stands still while the machine is suspended.
+            let age = attempts.started.elapsed().max(sent_at.elapsed().unwrap_or_default());
+            let is_keyed = self.has_idempotency_key && core.remembers_key(age);
             let safety = if is_keyed { Safety::Repeatable } else { self.safety };
             let may_retry = !is_page && retry::may_retry(safety, &error);
             // With an idempotency key, every ambiguous failure is retried.
@@ -135,7 +141,10 @@ impl<'a> Call<'a> {
             span.record("attempts", attempts.count).record("status", context.status);
             let cause = context.source.as_deref().map(field::display);
             debug!(attempt = attempts.count, status = context.status, cause, "the call failed");
-            if !may_retry || !attempts.backoff(context.retry_after).await {
+            let until = self.deadline.at.or_else(|| attempts.started.checked_add(core.memory.settle_time));
+            let left = until.filter(|_| is_keyed && is_in_doubt);
+            let left = left.map(|until| until.saturating_duration_since(Instant::now()));
+            if !may_retry || !attempts.backoff(context.retry_after, left).await {
                 context.operation = self.operation;
                 context.attempts = attempts.count;
                 context.elapsed = attempts.started.elapsed();
@@ -193,9 +202,10 @@ impl<'a> Call<'a> {
                 self.core.note_response(status, response.headers());
                 let request_id = request_id(response.headers(), redactor);
                 let retry_after = retry::retry_after(response.headers());
+                let is_of_service = response.headers().contains_key(KEY_RETENTION);
                 let body = read_error_body(response, self.deadline).await;
                 let context = context_of(status.as_u16(), &body, redactor);
-                Error::Api(Box::new(CallContext { request_id, retry_after, ..context }))
+                Error::Api(Box::new(CallContext { request_id, retry_after, is_of_service, ..context }))
             }
             RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
             RawError::CommunicationError(error) if error.is_builder() => {

@@ -296,7 +296,7 @@ impl Error {
                 FileErrorKind::Changed | FileErrorKind::AlreadyExists => ErrorKind::LocalFile,
                 FileErrorKind::Unwritable => ErrorKind::LocalFile,
                 FileErrorKind::InvalidTarget => ErrorKind::InvalidResponse,
-                FileErrorKind::Rejected if error.status == Some(404) => ErrorKind::NotFound,
+                FileErrorKind::NotFound if error.status.is_some() => ErrorKind::NotFound,
                 FileErrorKind::Forbidden | FileErrorKind::Rejected => ErrorKind::StorageRejected,
                 FileErrorKind::Transport if error.status.is_some() => ErrorKind::Unavailable,
                 FileErrorKind::Transport | FileErrorKind::CertificateRefused => ErrorKind::NoResponse,
@@ -457,6 +457,13 @@ impl Error {
                 other.is_permanent() && other.context().is_some_and(is_create)
             }
         }
+    }
+
+    /// Returns true for a refusal by a service that has looked for the idempotency key before: no task has it.
+    pub(crate) fn denies_key(&self) -> bool {
+        let Self::Api(context) = self else { return false };
+        let is_of_service = context.is_of_service && context.message.is_some();
+        is_of_service && self.is_refused_create() && !matches!(context.status, Some(401 | 403))
     }
 
     /// Returns true if the deadline passed.

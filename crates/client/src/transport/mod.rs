@@ -40,6 +40,12 @@ use crate::transport::retry::Retries;
 /// Response header of a service that supports idempotency keys, with their minimum retention in seconds.
 const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
+/// Part of the idempotency key retention that is not relied on: clocks of the service may differ.
+const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
+
+/// Difference between the clocks of this machine that shows a suspension.
+const SUSPENSION: Duration = Duration::from_secs(60);
+
 /// State of a client: its key, and the state shared by clients of the same service with other keys.
 pub(crate) struct Core {
     pub(crate) api: inferstore_api::Client,
@@ -65,7 +71,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Announced {
     /// `Date` header, parsed on use, and its time of arrival.
-    date: Option<(HeaderValue, Instant)>,
+    date: Option<(HeaderValue, Instant, SystemTime)>,
     /// Retention of idempotency keys. `None`: the service does not support them.
     key_retention: Option<HeaderValue>,
 }
@@ -94,10 +100,18 @@ impl Deref for Core {
 }
 
 impl Shared {
-    /// Returns the time by the clock of the service, once a response has shown it.
+    /// Returns the time by the clock of the service, once a response has shown it. `None` after a suspension of this
+    /// machine, during which its steady clock stands still.
     pub(crate) fn service_time(&self) -> Option<SystemTime> {
-        let (date, at) = self.announced.lock().date.clone()?;
-        retry::http_date(&date)?.checked_add(at.elapsed())
+        let (date, at, arrived) = self.announced.lock().date.clone()?;
+        let elapsed = at.elapsed();
+        let is_suspended = arrived.elapsed().is_ok_and(|passed| passed > elapsed + SUSPENSION);
+        retry::http_date(&date).filter(|_| !is_suspended)?.checked_add(elapsed)
+    }
+
+    /// Returns true if the service still knows an idempotency key of this age.
+    pub(crate) fn remembers_key(&self, age: Duration) -> bool {
+        self.key_retention().is_some_and(|retention| age.saturating_add(RETENTION_MARGIN) < retention)
     }
 
     pub(crate) fn key_retention(&self) -> Option<Duration> {
@@ -110,7 +124,7 @@ impl Shared {
     pub(crate) fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
         let mut announced = self.announced.lock();
         if let Some(date) = headers.get(DATE).filter(|_| status.is_success()) {
-            announced.date = Some((date.clone(), Instant::now()));
+            announced.date = Some((date.clone(), Instant::now(), SystemTime::now()));
         }
         let key_retention = headers.get(KEY_RETENTION).cloned();
         if status.is_success() || key_retention.is_some() {

@@ -25,7 +25,7 @@ use crate::transport::error::Error;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Retry {
-    /// Maximum number of attempts of a request. Default: 5.
+    /// Maximum number of attempts of a request, other than a create that was lost. Default: 5.
     pub max_attempts: u32,
     /// Maximum backoff before the first retry; it doubles with each further one. The actual backoff is random
     /// between zero and this (full jitter). Default: 200 ms.
@@ -105,6 +105,9 @@ pub(crate) struct Retries {
 
 const RETRY_COST: u32 = 2;
 
+/// Time before its deadline at which a lost create is sent once more.
+const LAST_ATTEMPT: Duration = Duration::from_millis(500);
+
 impl Retries {
     pub(crate) fn new(policy: Retry) -> Self {
         Self { budget: AtomicU32::new(policy.budget.saturating_mul(RETRY_COST)), policy }
@@ -139,23 +142,30 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl Attempts<'_> {
-    /// Waits for the backoff; false if attempts, budget or time are exhausted, or `Retry-After` is too long.
-    pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
+    /// Waits for the backoff; false if attempts, budget or time are exhausted, or `Retry-After` is too long. Only its
+    /// idempotency key returns the task of a lost create, so only time ends its attempts: what is `left` for it.
+    pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>, left: Option<Duration>) -> bool {
         let policy = &self.retries.policy;
-        if self.count >= policy.max_attempts || retry_after > Some(policy.max_retry_after) {
+        let left = left.and_then(|left| left.checked_sub(LAST_ATTEMPT)).filter(|left| !left.is_zero());
+        if (left.is_none() && self.count >= policy.max_attempts) || retry_after > Some(policy.max_retry_after)
+        {
             return false;
         }
-        let backoff = policy.backoff(self.count).max(retry_after.unwrap_or_default());
+        let backoff = policy.backoff(self.count).min(left.unwrap_or(Duration::MAX));
+        let backoff = backoff.max(retry_after.unwrap_or_default());
         if !self.deadline.allows(backoff) {
             return false;
         }
-        self.is_budget_exhausted = !self.retries.take();
+        self.is_budget_exhausted = left.is_none() && !self.retries.take();
         if self.is_budget_exhausted {
             warn!(operation = self.operation, "the retry budget is exhausted; the call is not retried");
             return false;
         }
         self.count += 1;
-        debug_assert!(self.count <= policy.max_attempts, "a call has more attempts than its policy allows");
+        debug_assert!(
+            left.is_some() || self.count <= policy.max_attempts,
+            "a call has more attempts than its policy allows"
+        );
         debug_assert!(
             backoff <= policy.max_backoff.max(policy.max_retry_after),
             "a backoff exceeds its limit"
@@ -234,7 +244,7 @@ mod tests {
         let retries = Retries::new(policy);
         let asked = Duration::from_secs(30);
         let mut attempts = retries.start("getTask", Deadline::never());
-        assert!(attempts.backoff(Some(asked)).await);
+        assert!(attempts.backoff(Some(asked), None).await);
         assert!(attempts.started.elapsed() >= asked && attempts.count == 2);
     }
 
@@ -242,18 +252,18 @@ mod tests {
     async fn a_retry_after_beyond_the_limit_ends_the_call_at_once() {
         let retries = Retries::new(Retry::default());
         let mut attempts = retries.start("getTask", Deadline::never());
-        assert!(!attempts.backoff(Some(Duration::from_secs(61))).await);
+        assert!(!attempts.backoff(Some(Duration::from_secs(61)), None).await);
         assert_eq!(attempts.started.elapsed(), Duration::ZERO);
-        assert!(attempts.backoff(Some(Duration::from_secs(60))).await);
+        assert!(attempts.backoff(Some(Duration::from_secs(60)), None).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_retry_starts_after_the_deadline_or_the_last_attempt() {
         let retries = Retries::new(Retry::default());
         let mut attempts = retries.start("getTask", Deadline::after(Some(Duration::from_secs(5))));
-        assert!(!attempts.backoff(Some(Duration::from_secs(5))).await);
+        assert!(!attempts.backoff(Some(Duration::from_secs(5)), None).await);
         let once = Retries::new(Retry::none());
-        assert!(!once.start("getTask", Deadline::never()).backoff(None).await);
+        assert!(!once.start("getTask", Deadline::never()).backoff(None, None).await);
     }
 
     #[test]

@@ -229,6 +229,26 @@ async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
     }
 }
 
+/// Drops runs on the thread of the test, while a worker of the runtime sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_dropped_on_another_thread_sends_no_create() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    for _ in 0..100 {
+        let mut events = client.model("m").run(Inputs::new()).on_abandon(Abandon::Cancel).events();
+        while events.next().await.is_some_and(|event| event != RunEvent::Creating) {}
+        drop(events);
+    }
+    // Whatever was spawned has ended when all handles of the client are gone.
+    let requests = || service.requests().len();
+    let mut before = 0;
+    while std::mem::replace(&mut before, requests()) != requests() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(count(&service.requests(), "createTask"), 0);
+}
+
 /// Service whose clock is ahead of this machine's, at the latest after the first create.
 struct Ahead {
     by: Duration,

@@ -86,6 +86,54 @@ async fn a_lost_create_is_sent_again_with_its_key_and_the_history_is_not_read() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_create_outlasts_an_outage_until_its_deadline() {
+    let [service, _] = both();
+    let client = service.client().unwrap();
+    let fail = |times| (0..times).for_each(|_| _ = service.responds("createTask", 502, "<html>"));
+    // Without a deadline, for the settle time.
+    for deadline in [Some(60 * SECOND), None] {
+        service.loses_response("createTask");
+        fail(8);
+        let outcome = run(&client).deadline(deadline).await.unwrap();
+        assert!(!outcome.is_adopted());
+    }
+    assert_eq!((service.created().len(), count(&service.requests(), "listTasks")), (2, 0));
+    service.loses_response("createTask");
+    fail(200);
+    let started = Instant::now();
+    let error = run(&client).deadline(20 * SECOND).await.unwrap_err();
+    assert!((19 * SECOND..=20 * SECOND).contains(&started.elapsed()), "{:?}", started.elapsed());
+    let task = service.created().pop().unwrap().task;
+    assert!(unknown(&error).candidates.contains(&task), "{error:?}");
+}
+
+/// Network that breaks when the machine wakes up after 25 hours, with a create on its way.
+struct Suspended(AtomicU32);
+
+impl Middleware for Suspended {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let is_first = next.operation() == "createTask" && self.0.fetch_add(1, Ordering::Relaxed) == 0;
+            let response = next.run(request).await;
+            if !is_first {
+                return response;
+            }
+            tokio::time::advance(25 * 3_600 * SECOND).await;
+            reqwest::Client::new().get("http://127.0.0.1:1/").send().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_is_not_sent_again_when_its_key_may_be_forgotten() {
+    let [service, _] = both();
+    let client = service.client_builder().middleware(Suspended(AtomicU32::new(0))).build().unwrap();
+    let error = run(&client).await.unwrap_err();
+    assert_eq!(count(&service.requests(), "createTask"), 1);
+    assert_eq!(unknown(&error).candidates, [service.created()[0].task.clone()]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn support_of_keys_announced_after_a_lost_create_makes_it_be_resent() {
     let [service, _] = both();
     // The first request of the client is the create.
@@ -100,7 +148,7 @@ async fn a_refusal_after_a_lost_create_does_not_claim_that_there_is_no_task() {
     let [service, _] = both();
     service.responds("createTask", 502, "").responds("createTask", 402, "");
     let error = run(&service.client().unwrap()).await.unwrap_err();
-    assert_eq!((unknown(&error).history, error.status()), (HistoryRead::NotRead, Some(402)));
+    assert_eq!((unknown(&error).history, error.status()), (HistoryRead::Complete, Some(402)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +156,10 @@ async fn a_create_with_a_key_obeys_the_retry_policy_and_the_deadline() {
     let [service, _] = both();
     let mut retry = Retry::default();
     retry.max_attempts = 3;
-    let client = service.client_builder().settings(|settings| settings.retry = retry).build().unwrap();
+    let client = service.client_builder();
+    let client =
+        client.settings(|settings| (settings.retry, settings.create_settle_time) = (retry, Duration::ZERO));
+    let client = client.build().unwrap();
     let lose = || (0..10).for_each(|_| _ = service.responds("createTask", 502, ""));
     lose();
     assert_eq!(unknown(&run(&client).await.unwrap_err()).candidates, [""; 0]);
@@ -169,11 +220,17 @@ async fn a_prepared_run_with_a_task_is_found_despite_its_new_limits() {
     let [service, _] = both();
     let model = service.model("m").costs("0.01".parse().unwrap());
     let client = service.client().unwrap();
-    let prepared = client.model("m").run(Inputs::new()).max_cost("1").prepare().await.unwrap();
-    let task = client.adopt_or_start(prepared.clone()).await.unwrap();
+    let prepared = async |inputs| client.model("m").run(inputs).max_cost("1").prepare().await.unwrap();
+    let with_file = prepared(Inputs::new().file("input", File::bytes("a.png", "pixels"))).await;
+    let without = prepared(Inputs::new()).await;
+    let task = client.adopt_or_start(with_file.clone()).await.unwrap();
+    let other = client.adopt_or_start(without.clone()).await.unwrap();
     let _ = model.costs("900".parse().unwrap());
     let after = service.client().unwrap();
-    assert_eq!(after.adopt_or_start(read_back(&prepared)).await.unwrap().id(), task.id());
+    assert_eq!(after.adopt_or_start(read_back(&with_file)).await.unwrap().id(), task.id());
+    // Nothing proves that the task is not of another program.
+    let error = after.adopt_or_start(read_back(&without)).await.unwrap_err();
+    assert_eq!(unknown(&error).candidates, [other.id().clone()]);
     let new = client.model("m").run(Inputs::new().set("prompt", "new")).prepare().await.unwrap();
     let mut new = read_back(&new);
     new.max_cost = Some("1".parse().unwrap());
@@ -407,7 +464,8 @@ async fn a_refused_second_create_does_not_hide_the_task_of_the_first() {
     let before = service.client().unwrap();
     let page = "<html><title>404 Not Found</title></html>";
     for (status, body) in [(401, ""), (402, ""), (403, ""), (404, page), (409, "")] {
-        let prepared = before.model("m").run(Inputs::new().set("status", status)).prepare().await.unwrap();
+        let inputs = Inputs::new().file("input", File::bytes("a.png", format!("pixels {status}")));
+        let prepared = before.model("m").run(inputs).prepare().await.unwrap();
         let task = before.adopt_or_start(prepared.clone()).await.unwrap();
         service.responds("createTask", status, body);
         let after = service.client().unwrap();
@@ -415,6 +473,54 @@ async fn a_refused_second_create_does_not_hide_the_task_of_the_first() {
         assert_eq!(found.id(), task.id(), "{status}");
     }
     assert_eq!(service.created().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_a_service_that_looked_for_the_key_needs_no_search() {
+    let [service, _] = both();
+    let others = service.client().unwrap();
+    let prepared = others.model("m").prepare(Inputs::new()).await.unwrap();
+    // More than a search reads.
+    start_many(&others, 350).await;
+    let refuse = || {
+        let body = json!({ "status": "fail", "message": "insufficient balance", "data": null });
+        service.responds("createTask", 402, body);
+    };
+    let creates = || count(&service.requests(), "createTask") - 350;
+    let after = service.client().unwrap();
+    after.balance().await.unwrap();
+    let searches = count(&service.requests(), "listTasks");
+    let started = Instant::now();
+    (0..2).for_each(|_| refuse());
+    let error = after.adopt_or_start(read_back(&prepared)).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.is_refused_create()),
+        (ErrorKind::InsufficientBalance, true),
+        "{error:?}"
+    );
+    // The create of a process that was killed just now may still be on its way.
+    assert_eq!((creates(), started.elapsed()), (2, 60 * SECOND));
+    assert_eq!(count(&service.requests(), "listTasks"), searches);
+    refuse();
+    let later = read_back(&prepared);
+    sleep(60 * SECOND).await;
+    after.adopt_or_start(later.clone()).await.unwrap_err();
+    assert_eq!(creates(), 3);
+    after.adopt_or_start(later).await.unwrap();
+    assert_eq!(service.created().len(), 351);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_create_adopts_no_task_of_another_program() {
+    let [service, _] = both();
+    let (one, other) = (service.client().unwrap(), service.client().unwrap());
+    let prepared = one.model("m").prepare(Inputs::new()).await.unwrap();
+    let task = other.model("m").run(Inputs::new()).start().await.unwrap();
+    service.responds("createTask", 401, "");
+    let error = service.client().unwrap().adopt_or_start(read_back(&prepared)).await.unwrap_err();
+    assert_eq!(unknown(&error).candidates, [task.id().clone()]);
+    assert_eq!(error.status(), Some(401));
+    assert!(error.with_causes().contains("createTask failed with 401"), "{}", error.with_causes());
 }
 
 #[tokio::test(start_paused = true)]

@@ -203,7 +203,7 @@ async fn the_etag_is_read_without_the_content() -> TestResult {
         assert_eq!(download.clone().etag().await?.as_deref(), etag);
     }
     let error = download.etag().await;
-    assert!(matches!(&error, Err(Error::File(error)) if error.kind == FileErrorKind::Rejected), "{error:?}");
+    assert!(matches!(&error, Err(Error::File(error)) if error.kind == FileErrorKind::NotFound), "{error:?}");
     Ok(())
 }
 
@@ -373,4 +373,23 @@ fn a_redirect_never_leads_from_https_to_http() {
     for location in ["file:///etc/hostname", "data:,x", "https://"] {
         assert!(leads("https://a.example/", location).contains("leads to no URL"), "{location}");
     }
+}
+
+#[tokio::test]
+async fn a_web_page_or_compressed_bytes_are_not_taken_for_a_picture() -> TestResult {
+    let mut answers = [
+        content(&[("content-type", "text/html")], b"<html>Sign in</html>"),
+        content(&[("content-type", "image/png")], b"pixels"),
+        content(&[("content-type", "image/png"), ("content-encoding", "gzip")], b"packed"),
+        content(&[("content-type", "text/html")], b"<html>A report</html>"),
+    ]
+    .into_iter();
+    let server = Server::start(move |_| answers.next().unwrap_or_else(|| Reaction::status(500)));
+    let client = client(&server)?;
+    assert_eq!(client.download(url(&server)).bytes().await?, b"pixels"[..]);
+    let error = client.download(url(&server)).bytes().await;
+    assert!(matches!(&error, Err(Error::File(error)) if error.kind == FileErrorKind::Rejected), "{error:?}");
+    let report = client.download(format!("{}/report", server.origin())).bytes().await?;
+    assert_eq!(report, b"<html>A report</html>"[..]);
+    Ok(())
 }

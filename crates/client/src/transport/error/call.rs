@@ -39,6 +39,8 @@ pub struct CallContext {
     pub is_retry_safe: bool,
     /// Task of the call.
     pub task: Option<TaskId>,
+    /// True if the response announces idempotency keys, as the service does and a gateway before it does not.
+    pub(crate) is_of_service: bool,
     /// True if nothing of the last attempt reached the service.
     pub(crate) is_unsent: bool,
     /// True if the certificate of the service is refused: no retry changes that.

@@ -33,7 +33,7 @@ pub struct FileError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileErrorKind {
-    /// No such file.
+    /// No such file on this machine, or at the URL of a download.
     NotFound,
     /// The file cannot be read.
     Unreadable,
@@ -87,6 +87,9 @@ impl FileError {
     /// Returns the hint: what to try.
     pub fn hint(&self) -> &'static str {
         match self.kind {
+            FileErrorKind::NotFound if self.status.is_some() => {
+                "check the URL; the file may have been deleted"
+            }
             FileErrorKind::NotFound => "check the path",
             FileErrorKind::Unreadable => {
                 "check the permissions; File::reader reads anything but regular files"

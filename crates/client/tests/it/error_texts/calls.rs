@@ -69,7 +69,9 @@ async fn creates_with_a_key() {
     let mut report = Report::default();
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
-    let client = once(&service).build().unwrap();
+    // A lost create is not sent again without time for that.
+    let client = once(&service).settings(|settings| settings.create_settle_time = Duration::ZERO);
+    let client = client.build().unwrap();
     client.balance().await.unwrap();
     for status in STATUSES {
         let body = r#"{"status": "fail", "message": "the reason", "data": null}"#;

@@ -44,6 +44,23 @@ async fn a_retried_upload_sends_the_same_bytes_to_the_same_target() -> TestResul
 }
 
 #[tokio::test]
+async fn a_web_page_in_place_of_the_store_is_no_success() -> TestResult {
+    let page = || {
+        let headers = vec![("content-type", "Text/HTML; charset=utf-8".to_owned())];
+        Reaction::Answer(200, headers, b"<html>Sign in</html>".to_vec())
+    };
+    let server = Server::start(at_first([page(), page()]));
+    let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    uploaded?;
+    assert_eq!((retries(&events), server.stored().len()), (2, 3));
+    let server = Server::start(move |_| page());
+    let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
+    let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
+    assert!(error.kind == FileErrorKind::Transport && error.to_string().contains("a web page"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
     let server = Server::start(at_first([403, 403].map(|status| refusal(status, "AccessDenied"))));
     let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
