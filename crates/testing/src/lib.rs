@@ -16,7 +16,7 @@ use inferstore::types::{ModelId, TaskId, TaskStatus};
 use inferstore::{Client, ClientBuilder, Decimal, Result, Timestamp};
 use inferstore_api::operations;
 use parking_lot::Mutex;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -34,6 +34,9 @@ const TAKES: Duration = Duration::from_secs(3);
 const QUEUED: Duration = Duration::from_secs(1);
 
 const PAGE_SIZE: u64 = 20;
+
+/// Characters of a file's name that its URL encodes.
+const SPECIAL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
 /// Scripted service instead of the network, as in the example of the [crate](self). Clones share one service.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +150,11 @@ impl ScriptedService {
     /// Stores a file in the folder `outputs` and returns its URL, for the output of a model.
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
         let mut state = self.0.lock();
-        let url = address("outputs", name);
+        // A model stores each output as a file of its own, whatever its name.
+        let folders =
+            std::iter::once("outputs".to_owned()).chain((2..).map(|number| format!("outputs/{number}")));
+        let mut urls = folders.map(|folder| address(&folder, name));
+        let url = urls.find(|url| !state.files.contains_key(url)).unwrap_or_default();
         let stored =
             Stored { folder: "outputs".to_owned(), mime: mime.to_owned(), content: Some(content.into()) };
         state.files.insert(url.clone(), stored);
@@ -466,8 +473,7 @@ fn operation(method: &Method, url: &Url) -> (&'static str, String) {
 
 /// Returns the URL of a file: the same name in the same folder is the same file.
 fn address(folder: &str, name: &str) -> String {
-    let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
-    format!("{STORAGE}/{folder}/{}", name.replace(is_special, "_"))
+    format!("{STORAGE}/{folder}/{}", utf8_percent_encode(name, SPECIAL))
 }
 
 fn etag(content: &[u8]) -> String {
@@ -479,6 +485,9 @@ fn etag(content: &[u8]) -> String {
 /// Returns an amount as the service writes it: a number, unless it has more digits than a double holds.
 fn json_amount(amount: &Decimal) -> Value {
     let text = amount.to_string();
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
     let number = text.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
     let is_exact = |number: &serde_json::Number| number.to_string().trim_end_matches(".0") == text;
     number.filter(is_exact).map_or(Value::String(text.clone()), Value::Number)

@@ -204,6 +204,13 @@ async fn events_of_a_run_can_be_compared_with_events_that_a_test_makes() -> Resu
 async fn stored_outputs_are_downloaded_listed_counted_and_deleted() -> Result<()> {
     let (service, client) = service()?;
     let url = service.stores("a picture.png", "image/png", b"pixels".to_vec());
+    for (name, content) in
+        [("a picture.png", "second"), ("a_picture.png", "third"), ("ä picture.png", "fourth")]
+    {
+        let other = service.stores(name, "image/png", content);
+        assert_eq!(client.download(&other).bytes().await?, content.as_bytes());
+        client.delete_file(&other).await?;
+    }
     assert_eq!(client.download(&url).bytes().await?, b"pixels"[..]);
     let files = client.folder("outputs").list(FileQuery::default()).try_collect().await?;
     assert_eq!(files.iter().map(|file| file.size).collect::<Vec<_>>(), [Some(6)]);
@@ -357,7 +364,10 @@ async fn lists_are_paged_filtered_and_searched() -> Result<()> {
 async fn costs_are_numbers_as_those_of_the_service() -> Result<()> {
     let (service, client) = service()?;
     service.model("m").succeeds(json!({})).costs("0.01".parse()?);
+    service.model("free").succeeds(json!({}));
     let outcome = client.model("m").run(Inputs::new()).await?;
     assert_eq!(serde_json::to_value(&outcome).unwrap_or_default()["cost"], json!(0.01));
+    let cost = client.model("free").run(Inputs::new()).await?.cost;
+    assert_eq!(cost.map(|cost| cost.to_string()).as_deref(), Some("0"));
     Ok(())
 }
