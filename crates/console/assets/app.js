@@ -36,12 +36,13 @@ const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
 // Reads a page as soon as the console and the service respond.
 const read = async (address) => {
   const response = await fetch(address).catch(() => undefined);
-  if (response?.status < 502) return response;
-  // A console that starts anew counts its runs from 1, so a run without a task cannot be found again.
-  if (!response && address.includes("/runs/") && address !== location.href) throw new Error("the console was gone. The run was started; Runs shows what became of it");
-  return pause(2000).then(() => read(address));
+  if (!(response?.status < 502)) return pause(2000).then(() => read(address));
+  // A console that has started anew does not know its earlier runs.
+  if (response.status === 404 && address.includes("/runs/") && address !== location.href) throw new Error("the console was gone. The run was started; Runs shows what became of it");
+  return response;
 };
-const reload = () => read(location.href).then(() => location.replace(location.href));
+// With a fragment, the address would only be a place of this page.
+const reload = () => read(location.href).then(() => location.replace(location.pathname + location.search));
 if (document.querySelector("[data-retry]")) pause(2000).then(reload);
 
 // Follows a run without a stream, which would need one of the connections, and returns its last page.
@@ -61,7 +62,7 @@ const remember = (root) => {
 const follow = (area, ended) => {
   const isList = area.matches(".runs");
   let source;
-  const end = (wait) => pause(wait, close()).then(() => ended(wait)).catch(({ message }) => say(`Error: ${message}.`));
+  const end = (wait) => pause(wait, close()).then(() => ended(wait)).catch(tell);
   // A console that starts anew does not know the runs of this page, so the page is read again.
   const lose = () => {
     area.classList.add("lost");
@@ -207,6 +208,22 @@ const slide = (slider) => {
   show();
 };
 
+const tell = ({ message }) => say(`Error: ${message}.`);
+// A picture in another size or format. Some browsers lack a format, or give pages noise in place of pictures.
+const convert = async (picture, width, height, type, name) => {
+  const [canvas, probe] = [create("canvas", { width, height }), create("canvas", { width: 1, height: 1 }).getContext("2d")];
+  probe.fillRect(0, 0, 1, 1);
+  if (`${probe.getImageData(0, 0, 1, 1).data}` !== "0,0,0,255") throw new Error("this browser does not let a page read pictures");
+  const context = canvas.getContext("2d");
+  // A JPEG has no transparency.
+  context.fillStyle = type === "jpeg" ? "#fff" : "#0000";
+  context.fillRect(0, 0, width, height);
+  context.drawImage(picture, 0, 0, width, height);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, `image/${type}`, 0.92));
+  if (blob?.type !== `image/${type}`) throw new Error(`this browser does not write ${type}`);
+  return new File([blob], name.replace(/\.[^.]*$/, `.${type.replace("jpeg", "jpg")}`), { type: blob.type });
+};
+
 // Pictures: input beside output under one slider when they have one shape, zoom, full screen, other formats.
 const view = async (area) => {
   const images = all(".stage img", area);
@@ -237,16 +254,8 @@ const view = async (area) => {
     slider.setAttribute("aria-valuetext", `${slider.value} % input, ${100 - slider.value} % output`);
   };
   const saved = area.querySelector(".save");
-  const save = (type) => {
-    const canvas = create("canvas", { width: last.naturalWidth, height: last.naturalHeight });
-    const context = canvas.getContext("2d");
-    // A JPEG has no transparency.
-    context.fillStyle = type === "jpeg" ? "#fff" : "#0000";
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(last, 0, 0);
-    const name = new URL(saved.href).searchParams.get("download").replace(/\.[^.]*$/, `.${type.replace("jpeg", "jpg")}`);
-    canvas.toBlob((blob) => download(blob, name), `image/${type}`, 0.92);
-  };
+  const save = (type) => last.decode().then(() => convert(last, last.naturalWidth, last.naturalHeight, type, new URL(saved.href).searchParams.get("download")))
+    .then((file) => download(file, file.name), tell);
   const tool = (text, ariaLabel, act) => Object.assign(button(text, act), { ariaLabel });
   saved.after(tool("JPEG", "Download as JPEG", () => save("jpeg")), tool("WebP", "Download as WebP", () => save("webp")));
   const zooms = create("span", { className: "zooming" });
@@ -255,7 +264,7 @@ const view = async (area) => {
     tool("+", "Zoom in", () => zoomTo(zoom * 1.5)),
     tool("1:1", "Original size", () => zoomTo(last.naturalWidth / last.getBoundingClientRect().width * zoom / devicePixelRatio)),
     tool("Fit", "Fit the page", () => zoomTo(1)),
-    button("Full screen", () => (document.fullscreenElement ? document.exitFullscreen() : area.requestFullscreen())),
+    document.fullscreenEnabled ? button("Full screen", () => (document.fullscreenElement ? document.exitFullscreen() : area.requestFullscreen())) : "",
   );
   tools.append(zooms);
   stage.addEventListener("wheel", (event) => {
@@ -337,7 +346,9 @@ const runEach = async (send, model, files, area, first) => {
   // Files that were not sent yet are lost with the page.
   const warn = (event) => event.preventDefault();
   addEventListener("beforeunload", warn);
-  const [outputs, succeeded] = [[], new Set()];
+  // The files whose runs have begun and did not fail: sent again, they might be paid again.
+  const [outputs, begun] = [[], new Set()];
+  let succeeded = 0;
   // A file is sent again while the console or the service is down: its form starts one run.
   const sendAgain = async (file, place) => {
     const response = await send(file, place).catch((error) => error instanceof TypeError ? undefined : Promise.reject(error));
@@ -347,12 +358,14 @@ const runEach = async (send, model, files, area, first) => {
     const response = place ? await sendAgain(file, place) : first;
     const address = response.headers.get("location");
     if (address) link.href = address;
+    if (address) begun.add(file);
     const page = address ? await settle(link) : parse(await response.text());
     const [problem, picture] = [".help .error, main .failure p", ".stage figure:last-child img"].map((part) => page.querySelector(part));
     state.textContent = ` ${problem?.textContent ?? page.title.split(" · ")[0]}`;
     if (picture) link.prepend(create("img", { src: `${picture.getAttribute("src")}?small`, alt: "" }));
     outputs[place] = all(".result .save", page).map(({ href }) => [`${place + 1}-${new URL(href).searchParams.get("download")}`, href]);
-    if (page.querySelector(".result")) succeeded.add(file);
+    if (page.querySelector(".result")) succeeded += 1;
+    else begun.delete(file);
   };
   const queue = files.entries();
   const work = async () => {
@@ -363,7 +376,7 @@ const runEach = async (send, model, files, area, first) => {
       list.append(item);
       await runOne(place, file, link, state).catch(({ message }) => (state.textContent = ` Error: ${message}.`));
       bar.value += 1;
-      status.textContent = `${bar.value} of ${files.length} runs have ended, ${succeeded.size} with success.`;
+      status.textContent = `${bar.value} of ${files.length} runs have ended, ${succeeded} with success.`;
       setTitle(`${bar.value} of ${files.length}`);
     }
   };
@@ -373,7 +386,7 @@ const runEach = async (send, model, files, area, first) => {
   if (saved.length) status.after(button(`Download ${saved.length} outputs as a ZIP`, async () => {
     await Promise.all(saved.map(async ([name, href]) => [name, await (await fetch(href)).blob()])).then(zip).then((blob) => download(blob, `${model}.zip`), ({ message }) => say(`Error: no ZIP can be made: ${message}.`));
   }));
-  return succeeded;
+  return begun;
 };
 
 // One page for form, progress, result and earlier tries: the pages of the run stand beside the form.
@@ -405,6 +418,12 @@ const work = (form) => {
     link.prepend(create("img", { src: source, alt: "" }));
     item.append(button("Compare", () => compareWith(name, source)));
   };
+  // Another run takes the place of the one that is shown.
+  const leave = () => {
+    keep();
+    stop();
+    [turn, run] = [turn + 1, undefined];
+  };
   const show = async (address) => {
     const own = turn;
     const page = parse(await (await read(address)).text());
@@ -435,6 +454,8 @@ const work = (form) => {
     // A file is removed by the server.
     if (event.submitter?.name === "remove") return;
     event.preventDefault();
+    const refused = form.querySelector(".drop > .error");
+    if (refused) return refused.parentElement.querySelector("input").focus();
     if (form.dataset.state) return;
     const several = form.querySelector("input[type=file][multiple]");
     const files = several?.files.length > 1 ? [...several.files] : [];
@@ -449,7 +470,7 @@ const work = (form) => {
       data.set("form", `${nonce}.${place}`);
       return fetch(form.action, { method: "POST", body: data });
     };
-    let succeeded;
+    let begun;
     label(form, "Sending…");
     say("Sending", true);
     try {
@@ -459,10 +480,7 @@ const work = (form) => {
       const mistakes = page ? all(".invalid, .failure", page) : [];
       // A mistake in the file alone is no mistake of the other runs.
       if (address || (files.length && mistakes.length && mistakes.every((mistake) => mistake.querySelector(".drop")))) {
-        keep();
-        stop();
-        turn += 1;
-        run = undefined;
+        leave();
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
         form.querySelector(".summary")?.remove();
         // Another click is another run.
@@ -472,10 +490,11 @@ const work = (form) => {
         if (files.length) label(form, "Running…");
         const shown = files.length ? runEach(send, model, files, now, response) : show(address);
         area.scrollIntoView({ block: "nearest" });
-        succeeded = await shown;
+        begun = await shown;
       } else {
         document.title = page.title;
         const next = page.querySelector("form.run");
+        if (!next) leave();
         if (next) form.replaceChildren(...next.childNodes);
         else now.replaceChildren(...page.querySelector("main").children);
         area.hidden = Boolean(next) && !now.children.length;
@@ -488,7 +507,7 @@ const work = (form) => {
       say(`Error: ${error instanceof TypeError ? "the console does not respond. Runs shows whether the run was started" : error.message}.`);
     }
     label(form, "");
-    const left = files.length && succeeded ? [...several.files].filter((file) => !succeeded.has(file)) : [];
+    const left = files.length && begun ? [...several.files].filter((file) => !begun.has(file)) : [];
     if (!left.length || left.length === several.files.length) return;
     accept(several.closest(".drop"), left);
     say("The form has the files without a result now.");
@@ -527,18 +546,14 @@ const enhance = (root) => {
   tick();
 };
 
-// Takes a smaller copy instead of a picture. A JPEG has no transparency.
+// Takes a smaller copy instead of a picture.
 const shrink = async (area, place, most) => {
   const files = [...area.querySelector("input[type=file]").files];
   const file = files[place];
   const bitmap = await createImageBitmap(file);
   const scale = Math.sqrt(most / (bitmap.width * bitmap.height));
-  const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.floor(side * scale)));
-  const canvas = create("canvas", { width, height });
-  canvas.getContext("2d").drawImage(bitmap, 0, 0, width, height);
-  const [type, end] = file.type === "image/jpeg" ? ["image/jpeg", "jpg"] : ["image/png", "png"];
-  const name = file.name.replace(/\.[^.]*$/, `.${end}`);
-  canvas.toBlob((blob) => accept(area, files.with(place, new File([blob], name, { type }))), type, 0.93);
+  const sides = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.floor(side * scale)));
+  await convert(bitmap, ...sides, file.type === "image/jpeg" ? "jpeg" : "png", file.name).then((smaller) => accept(area, files.with(place, smaller)), tell);
 };
 
 // A picture with more pixels than the model takes is named before anything is sent.
@@ -556,13 +571,6 @@ document.addEventListener("load", ({ target }) => {
   area.append(error);
   area.closest(".field").classList.add("invalid");
 }, true);
-document.addEventListener("submit", (event) => {
-  const refused = event.target.querySelector(".drop > .error");
-  if (!refused || event.submitter?.name === "remove") return;
-  event.preventDefault();
-  event.stopImmediatePropagation();
-  refused.parentElement.querySelector("input").focus();
-}, true);
 
 enhance(document);
 all("[data-live]").forEach((area) => follow(area, reload));
@@ -572,4 +580,5 @@ all("form.bar").forEach((form) => form.addEventListener("submit", () => form.zon
 const chosenNames = (list) => all(":checked", list).map((box) => box.closest(".card").querySelector("h2").textContent).join(", ");
 all(".files").forEach((list) => list.addEventListener("change", () =>
   (list.parentElement.querySelector("details p").firstChild.textContent = `Delete ${chosenNames(list) || "no file"}? Nothing can bring back a deleted file. `)));
-all("form.bar").forEach((form) => form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit()));
+// A page that a browser keeps for its button Back shows no key again.
+addEventListener("pagehide", () => all(".once").forEach((key) => (key.textContent = "")));

@@ -76,12 +76,7 @@ impl From<Error> for Failure {
         };
         let hint = match kind {
             // The form has no field for the limit: the limit is the price on the page.
-            ErrorKind::CostLimitExceeded => {
-                "run it at the price that its page shows now; no task was created"
-            }
-            ErrorKind::NoResponse => {
-                "start it with `inferstore serve`, or check the network and the base URL"
-            }
+            ErrorKind::CostLimitExceeded => "run it at the price that its page shows now",
             _ => error.hint(),
         };
         let full = error.with_causes();
@@ -163,7 +158,9 @@ impl IntoResponse for Failure {
                 (self)
                 @if self.retries { p.muted { "This page tries again every two seconds." } }
                 @if let Some(back) = &self.back {
-                    @if self.status.is_server_error() { p { "Whether this was done is unknown." } }
+                    // The form of a run begins one as its last step.
+                    @if back.starts_with("/models/") { p { "Nothing was started." } }
+                    @else if self.status.is_server_error() { p { "Whether this was done is unknown." } }
                     p { a.button href=(back) { "Back" } }
                 }
             }

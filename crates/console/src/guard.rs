@@ -119,7 +119,7 @@ fn not_admitted(path: &str, is_wrong: bool) -> Response {
     let body = html! {
         h1 { (title) }
         form.card.field.invalid[is_wrong] method="post" action="/admit" {
-            p { "Open the address that the command printed, or paste it here: it holds a token." }
+            p { "Open the address that the command printed, or paste it here: it holds a token. The browser must accept cookies of this address." }
             label for="address" { "Address of the console, or its token" }
             input type="password" id="address" name="address" required autocomplete="off" aria-describedby="address.help";
             p.help id="address.help" {

@@ -93,7 +93,9 @@ impl Runs {
         if let Some(same) = all.values().find(|same| same.form == run.form && run.form != 0) {
             return Arc::clone(same);
         }
-        run.id = all.last_key_value().map_or(1, |(id, _)| id + 1);
+        // A console that starts anew gives no run the address of an earlier one.
+        let first = || Timestamp::now().as_millisecond().unsigned_abs();
+        run.id = all.last_key_value().map_or_else(first, |(id, _)| id + 1);
         run.size = files.iter().map(|(_, file)| file.size).sum();
         let run = Arc::new(run);
         all.insert(run.id, Arc::clone(&run));

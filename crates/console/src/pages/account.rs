@@ -30,8 +30,8 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     tasks.retain(|task| task.status == Some(TaskStatus::Success));
     let whole = sums(&tasks, |_| "").remove("").unwrap_or_default();
     let mut by_day = sums(&tasks, day_of);
-    let days = (0..DAYS).map(|back| Timestamp::now() - SignedDuration::from_hours(24 * back));
-    let days = days.map(|day| day.strftime("%F").to_string());
+    let now = app.client.service_time().and_then(|now| now.try_into().ok()).unwrap_or_else(Timestamp::now);
+    let days = (0..DAYS).map(|back| (now - SignedDuration::from_hours(24 * back)).strftime("%F").to_string());
     let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
     let days: Vec<_> =
         days.map(|day| (is_read(&day).then(|| by_day.remove(&day).unwrap_or_default()), day)).collect();

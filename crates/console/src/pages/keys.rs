@@ -69,7 +69,7 @@ pub(crate) async fn create(app: &App, request: Request) -> Result<Response> {
     let made = within(app.client.keys().create(new)).await?;
     let body = html! {
         h1 { "The key is made" } p { "Copy it now: no page shows it again." }
-        div.code { pre tabindex="0" role="group" aria-label="API key" { code { (made.key.expose()) } } button.copy.quiet type="button" hidden { "Copy" } }
+        div.code { pre tabindex="0" role="group" aria-label="API key" { code.once { (made.key.expose()) } } button.copy.quiet type="button" hidden { "Copy" } }
         p { a.button href="/account" { "Back to the account" } }
     };
     Ok(page("The key is made", "/account", body))

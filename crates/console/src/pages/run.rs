@@ -211,7 +211,7 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
     let body = html! {
         div.heading {
             h1 { (name) }
-            p.muted { "Run " (run.id) @if let Some(model) = &run.model { " of " a href={ "/models/" (segment(model)) } { (model) } } }
+            @if let Some(model) = &run.model { p.muted { "Run of " a href={ "/models/" (segment(model)) } { (model) } } }
         }
         section.card data-live=[(!is_over).then(|| format!("/runs/events?run={id}"))] {
             h2.hidden { "Progress" }

@@ -198,7 +198,8 @@ async fn a_script_gets_the_address_of_the_run_that_it_started() {
     let visitor = site.open().await;
     let form = FormBody::new().text("script", "").file("in.input", "a.png", &picture());
     let page = visitor.post("/models/color-extraction", form).await;
-    assert_eq!((page.status, page.header("location")), (StatusCode::CREATED, "/runs/1"));
+    assert_eq!(page.status, StatusCode::CREATED);
+    assert!(page.header("location").starts_with("/runs/"));
 }
 
 #[tokio::test]

@@ -230,6 +230,52 @@ async fn a_lost_picture_is_sent_again_and_a_failed_one_stays_in_the_form() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_read_that_fails_offers_no_run_for_a_second_payment() {
+    let site = Site::start().await;
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    let bytes = format!("new Uint8Array({:?})", picture());
+    tab.eval(&paste(&format!(
+        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
+    )))
+    .await;
+    let lose = "(real => { let lost = 0; window.fetch = (address, options) => \
+        String(address).includes('/runs/') && !lost++ ? Promise.reject(new TypeError()) : real(address, options) })(fetch)";
+    tab.eval(lose).await;
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 2 with success.").await;
+    let gone = "(real => { window.fetch = (address, options) => \
+        String(address).includes('/runs/') ? Promise.resolve(new Response('', {status: 404})) : real(address, options) })(fetch)";
+    tab.eval(gone).await;
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 0 with success.").await;
+    tab.shows("Runs shows what became of it").await;
+    assert_ne!(tab.eval("document.body.innerText.includes('The form has the files')").await, true);
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_second_run_that_fails_is_not_replaced_by_the_first() {
+    let site = Site::start().await;
+    let controls = controls(&site);
+    controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
+    let (_browser, tab) = at_model(&site, "haze-removal").await;
+    choose(&tab, &hazy()).await;
+    tab.click("form.run button.primary").await;
+    tab.until(
+        "document.querySelector('.latest a.task') && !document.querySelector('form.run').dataset.state",
+    )
+    .await;
+    controls.add_fault(Fault::status(500).on(operations::GET_MODEL_VERSIONING).once()).expect("a fault");
+    tab.click("form.run button.primary").await;
+    tab.shows("Nothing was started").await;
+    controls.clear_script("haze-removal").await.expect("a script");
+    tab.until("document.querySelector('.earlier img')?.naturalWidth > 0").await;
+    tab.shows("Nothing was started").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
     let site = Site::start().await;
     let number =
