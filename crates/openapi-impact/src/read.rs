@@ -19,7 +19,7 @@ use crate::tree::Tree;
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
-        let hint = line.and_then(|line| indentation(text, line)).unwrap_or_default();
+        let hint = conflict(text).or_else(|| indentation(text, line?)).unwrap_or_default();
         anyhow!("{}{hint}", unreadable(path, &error))
     })
 }
@@ -85,16 +85,24 @@ fn broken_reference(document: &Tree, value: &Tree) -> Option<String> {
     own.map(str::to_owned).or_else(|| inner.next())
 }
 
-/// Returns the end of a message when the line is indented unlike the line of text before it, by an odd number of spaces.
+/// Returns the end of a message when git has left both sides of a merge in the text.
+fn conflict(text: &str) -> Option<String> {
+    let line = text.lines().position(|line| line.starts_with("<<<<<<< "))? + 1;
+    Some(format!("; line {line} begins a conflict of git, which is to be resolved first"))
+}
+
+/// Returns the end of a message when the line, or one shortly before it, is indented by an odd number of spaces, unlike
+/// the line of text before that.
 fn indentation(text: &str, line: usize) -> Option<String> {
-    let before: Vec<&str> = text.lines().take(line).collect();
-    let (last, before) = before.split_last()?;
+    const REACH: usize = 20;
+    let is_text = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let before: Vec<&str> = text.lines().take(line).filter(is_text).collect();
     let spaces = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let other =
-        before.iter().rev().find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))?;
-    let (here, there) = (spaces(last), spaces(other));
-    (here % 2 == 1 && there % 2 == 0)
-        .then(|| format!("; `{}` is indented by {here} spaces, the line before it by {there}", last.trim()))
+    let mut pairs =
+        before.windows(2).rev().take(REACH).map(|pair| (pair[1], spaces(pair[0]), spaces(pair[1])));
+    let (line, there, here) = pairs.find(|(_, there, here)| here % 2 == 1 && there % 2 == 0)?;
+    let line = line.trim();
+    Some(format!("; `{line}` is indented by {here} spaces, the line before it by {there}"))
 }
 
 fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {

@@ -27,6 +27,10 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";
 
+/// A function of browsers that WebKit lacks. Redoc makes no index for its search without it.
+const IDLE: &str = "<script>window.requestIdleCallback??=(work)=>setTimeout(work,1,\
+    {didTimeout:false,timeRemaining:()=>50});window.cancelIdleCallback??=clearTimeout;</script>";
+
 pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Result<String> {
     let (input, output) = (scratch.join("pages.json"), scratch.join("reference.html"));
     let text = serde_json::to_string(&for_redocly(document)).context("cannot write the document")?;
@@ -50,7 +54,7 @@ fn alone(page: &str) -> Result<String> {
         page = page.replace(logo, NO_PICTURE);
     }
     let head = page.find("<head>").context("the pages have no head")? + "<head>".len();
-    page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}"));
+    page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}\n  {IDLE}"));
     Ok(page)
 }
 

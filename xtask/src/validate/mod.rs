@@ -27,6 +27,8 @@ pub(crate) fn validate(document: &Document) -> Result<Vec<Mistake>> {
     check.version();
     if check.mistakes.is_empty() {
         check.codes(document);
+        let lines: Vec<&str> = document.text.lines().collect();
+        check.cut_texts(check.root, &Pointer::root(), |pointer| lines.get(document.index(pointer)?).copied());
     }
     if check.mistakes.is_empty() {
         check.shape(&shape::schema()?)?;
@@ -118,6 +120,32 @@ impl<'a> Check<'a> {
                 {
                     self.wrong(here, format!("is a number; put it in quotes: \"{code}\""));
                 }
+            }
+        }
+    }
+
+    /// Texts without quotes end before ` #`, which begins a comment.
+    fn cut_texts<'l>(
+        &mut self,
+        value: &Value,
+        pointer: &Pointer,
+        line: impl Fn(&Pointer) -> Option<&'l str> + Copy,
+    ) {
+        for (index, item) in items(value).enumerate() {
+            self.cut_texts(item, &pointer.at(index), line);
+        }
+        for (name, value) in members(value) {
+            let here = pointer.at(name);
+            self.cut_texts(value, &here, line);
+            let is_prose = value.is_string() && matches!(name, "description" | "summary" | "title");
+            let Some((_, written)) = is_prose.then(|| line(&here)?.split_once(": ")).flatten() else {
+                continue;
+            };
+            if written.contains(" #") && !written.trim_start().starts_with(['"', '\'', '|', '>']) {
+                self.wrong(
+                    here,
+                    "is cut off before `#`, which begins a comment in YAML; put the text in quotes",
+                );
             }
         }
     }

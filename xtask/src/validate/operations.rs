@@ -14,6 +14,32 @@ const JSON: &str = "application/json";
 /// progenitor sends a header of this name with every request, and `crates/api` removes it.
 const HEADER_OF_THE_GENERATOR: &str = "api-version";
 
+/// Reserved words of TypeScript that are none of Python, and the receiver of Python's methods.
+const RESERVED_FOR_PARAMETERS: [&str; 22] = [
+    "case",
+    "catch",
+    "const",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "enum",
+    "export",
+    "extends",
+    "function",
+    "instanceof",
+    "new",
+    "null",
+    "self",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "typeof",
+    "var",
+    "void",
+];
+
 impl<'a> Check<'a> {
     pub(super) fn operations(&mut self) {
         self.paths();
@@ -125,8 +151,14 @@ impl<'a> Check<'a> {
         if parameter["in"] == "header" && name.eq_ignore_ascii_case(HEADER_OF_THE_GENERATOR) {
             self.wrong(pointer.at("name"), format!("the client removes the header {name}; choose another"));
         }
+        let reserved = RESERVED_FOR_PARAMETERS.contains(&name).then(|| {
+            format!(
+                "{name} is a reserved word in a package, whose method could not name it; choose another name"
+            )
+        });
         // No method takes a header.
-        if let Some(reason) = no_name_of_the_packages(name).filter(|_| parameter["in"] != "header") {
+        let reason = no_name_of_the_packages(name).or(reserved).filter(|_| parameter["in"] != "header");
+        if let Some(reason) = reason {
             self.wrong(pointer.at("name"), reason);
         }
         let kind = resolved(self.root, &parameter["schema"])["type"].as_str().unwrap_or("any value");

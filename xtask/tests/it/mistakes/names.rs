@@ -42,6 +42,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("a property named by a keyword of Python", "        debt:\n", "        class:\n"),
     ("a property with a hyphen", "        debt:\n", "        total-debt:\n"),
     ("a parameter named by a keyword of Python", "- name: page\n", "- name: from\n"),
+    ("a parameter named by a reserved word of TypeScript", "- name: page\n", "- name: default\n"),
     ("a parameter that is declared twice", "- name: pageSize\n", "- name: page\n"),
     ("two parameters of one name in Rust", "- name: page\n", "- name: page_size\n"),
     (

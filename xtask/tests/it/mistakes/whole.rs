@@ -9,6 +9,17 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "    ModelId:\n      type: string\n",
         "    ModelId:\n      type: string\n     nullable: false\n",
     ),
+    (
+        "a first property that is indented by too little",
+        "      properties:\n        status:",
+        "      properties:\n       status:",
+    ),
+    (
+        "a conflict of git",
+        "  title: Inferstore API\n",
+        "<<<<<<< HEAD\n  title: Inferstore API\n=======\n  title: API\n>>>>>>> other\n",
+    ),
+    ("a text with a comment", "summary: Read the balance", "summary: Read the balance of wallet #1"),
     ("a tab", "    ModelId:\n      type: string\n", "    ModelId:\n\t  type: string\n"),
     ("an open quote", "  title: Inferstore API", "  title: \"Inferstore API"),
     ("an open bracket", "tags: [Account]", "tags: [Account"),
