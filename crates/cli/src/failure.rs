@@ -195,7 +195,11 @@ fn code_and_hint(error: &Error) -> (u8, String) {
                 _ if error.is_retryable() => {
                     "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
                 }
-                _ => "see whether it had its effect before you try again: `inferstore task list`",
+                _ => match error.context().and_then(CallContext::resource) {
+                    Some(Resource::File) => "see whether it had its effect: `inferstore files list FOLDER`",
+                    Some(Resource::Account) => "see whether it had its effect: `inferstore keys list`",
+                    _ => "see whether it had its effect before you try again: `inferstore task list`",
+                },
             },
         ),
         ErrorKind::OutcomeUnknown => (
@@ -228,7 +232,7 @@ pub(crate) fn hint_of_certificate(causes: &str) -> Option<&'static str> {
     } else if cause.contains("UnknownIssuer") || cause.contains("unknown") {
         "its authority is not trusted here: give the certificate of the authority with --cacert, or set SSL_CERT_FILE"
     } else {
-        "is the certificate valid for this name and time, does --cacert name its authority, and is a proxy in between?"
+        "is the certificate valid for this name, is the clock of this machine right, does --cacert name its authority?"
     })
 }
 

@@ -157,6 +157,11 @@ impl Session {
         if self.output.is_json() {
             builder = builder.middleware(PayloadRecorder);
         }
+        self.with_network(builder, base_url)
+    }
+
+    /// Adds the certificates and the proxy of this command to a client.
+    pub(crate) fn with_network(&self, mut builder: ClientBuilder, base_url: &str) -> Result<ClientBuilder> {
         let (cacert, proxy) = self.cacert_and_proxy(base_url);
         if let Some(path) = cacert {
             builder = trust_file(builder, &path)?;
@@ -292,9 +297,12 @@ impl Session {
 fn built(builder: ClientBuilder) -> Result<Client> {
     builder.build().map_err(|error| {
         let failure = Failure::from(error).with_code(exit::USAGE);
-        let hint = match failure.headline.contains("API key") {
-            true => "give the key as it was shown, in one line and without other characters",
-            false => "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http",
+        let hint = if failure.headline.starts_with("the API key") {
+            "give the key as it was shown, in one line and without other characters"
+        } else if failure.headline.contains("root certificates") {
+            "install the package ca-certificates, or name a file of certificates with --cacert"
+        } else {
+            "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http"
         };
         let failure = failure.with_hint(hint);
         // The library names its setting.

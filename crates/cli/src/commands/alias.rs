@@ -39,12 +39,16 @@ pub(crate) enum Command {
 pub(crate) fn execute(command: Command, root: &clap::Command, session: &Session) -> Result {
     match command {
         Command::List => list(&profiles::read(&session.environment)?, session),
-        Command::Set { name, words } => profiles::change(&session.environment, |profiles| {
-            check(&name, &words, root)?;
-            session.note(format!("inferstore {name} is short for: inferstore {}", words.join(" ")));
-            profiles.aliases.insert(name, words);
+        Command::Set { name, words } => {
+            let set = format!("inferstore {name} is short for: inferstore {}", words.join(" "));
+            profiles::change(&session.environment, |profiles| {
+                check(&name, &words, root)?;
+                profiles.aliases.insert(name, words);
+                Ok(())
+            })?;
+            session.note(set);
             Ok(())
-        }),
+        }
         Command::Remove { name } => profiles::change(&session.environment, |profiles| {
             let suggestion = did_you_mean(&name, profiles.aliases.keys().map(String::as_str));
             let hint = format!("{suggestion}`inferstore alias list` lists them");

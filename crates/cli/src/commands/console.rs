@@ -56,7 +56,11 @@ pub(crate) struct Beside<'a> {
 impl<'a> Beside<'a> {
     /// Starts a console of the first account. The key is the one that the service has just created, or a new one,
     /// because of older keys only hashes are kept.
-    pub(crate) async fn start(service: &'a Service, address: SocketAddr) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        service: &'a Service,
+        address: SocketAddr,
+        session: &Session,
+    ) -> Result<Self, Error> {
         let mut added_key = None;
         if service.api_key().is_none() {
             let accounts = service.accounts().await?;
@@ -65,7 +69,7 @@ impl<'a> Beside<'a> {
             added_key = Some(service.add_key(&account.username).await?);
         }
         let key = service.api_key().or(added_key.as_deref()).unwrap_or_default().to_owned();
-        match console_of(service, key, address).await {
+        match console_of(service, key, address, session).await {
             Ok(console) => Ok(Self { service, console, added_key }),
             Err(error) => {
                 revoke(service, added_key).await;
@@ -79,11 +83,17 @@ impl<'a> Beside<'a> {
     }
 }
 
-async fn console_of(service: &Service, key: String, address: SocketAddr) -> Result<Console, Error> {
+async fn console_of(
+    service: &Service,
+    key: String,
+    address: SocketAddr,
+    session: &Session,
+) -> Result<Console, Error> {
+    let url = local_url(service);
+    let client = Client::builder(&url, key);
     // The address may be one of the network: it leads to this process all the same.
-    let client = Client::builder(local_url(service), key)
-        .settings(|settings| settings.allow_insecure_http = true)
-        .build()?;
+    let client = client.settings(|settings| settings.allow_insecure_http = true);
+    let client = session.with_network(client, &url).map_err(|failure| failure.headline)?.build()?;
     let file = service.data_folder().join("console");
     Ok(Console::start_beside(service.server(), client, address, LOCAL_POLL, Some(&file)).await?)
 }

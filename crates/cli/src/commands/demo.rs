@@ -72,7 +72,7 @@ fn interrupted() -> Failure {
 }
 
 async fn look_at(service: &Service, session: &Session, signals: &mut Signals) -> Result {
-    let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0)).await;
+    let beside = Beside::start(service, SocketAddr::new(LOOPBACK, 0), session).await;
     let beside = beside.map_err(|error| Failure::local_failure("the console does not start", error))?;
     let url = beside.console.url();
     session.output.data(format!("\nLook at it in a browser (Ctrl-C ends it):\n  {url}"))?;

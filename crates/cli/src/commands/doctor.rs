@@ -161,11 +161,18 @@ async fn connect(place: &str) -> Result<((), String)> {
             "is the service running? `inferstore serve` runs one here; else look at firewalls and proxies";
         Failure::new(exit::NOT_REACHED, format!("{place} is not reached: {problem}")).with_hint(hint)
     };
-    match timeout(CONNECT_TIMEOUT, TcpStream::connect(place)).await {
-        Ok(Ok(_)) => Ok(((), format!("{place} accepts connections"))),
-        Ok(Err(error)) => Err(failed(&error.to_string())),
-        Err(_) => Err(failed("no response within 5 seconds")),
+    let addresses = lookup_host(place).await.map_err(|error| failed(&error.to_string()))?;
+    let (mut dead, mut problem) = (String::new(), String::new());
+    // As the client does, which takes the first address that responds.
+    for address in addresses {
+        problem = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => return Ok(((), format!("{place} accepts connections{dead}"))),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no response within 5 seconds".to_owned(),
+        };
+        dead += &format!("; not reached: {}", address.ip());
     }
+    Err(failed(&problem))
 }
 
 /// Checks by the error of the first call that the certificate of the service is accepted.
@@ -251,10 +258,12 @@ async fn storage(client: &Client) -> Result<((), String)> {
     let response: Value = response.parse().unwrap_or_default();
     let url = response["data"]["download_url"].as_str().unwrap_or_default();
     let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-    // Nothing is stored under that name, and any response shows that the way there works.
+    // Nothing is stored under that name: a store refuses, and a gateway in its place may do anything else.
     match client.download(url).limits(|limits| limits.deadline = Some(CONNECT_TIMEOUT)).bytes().await {
         Err(Error::File(error)) if error.status.is_none() => Err(failed(&error.message)),
         Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds")),
+        Err(Error::File(error)) if matches!(error.status, Some(407 | 500..)) => Err(failed(&error.message)),
+        Ok(_) => Err(failed("something else responds at its address")),
         _ => Ok(((), format!("{host} responds"))),
     }
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::outputs::{exists, is_folder, is_special, make_folder, save_to, to_stdout};
 use super::signals::interruptible;
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::Report;
@@ -184,10 +185,19 @@ impl Transfers<'_> {
         let progress = &Progress::shared(&self.session.output);
         let downloads = downloads.into_iter().map(|(path, file)| async move {
             let downloaded = self.download(&file.url, &path, progress).await;
-            downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
+            let downloaded = downloaded.and_then(|downloaded| match file.size {
+                Some(size) if size != downloaded.size => Err(cut(size, downloaded.size)),
+                _ => Ok((path, downloaded)),
+            });
+            downloaded.map_err(|failure| failure.about(file.name()))
         });
         self.run_all(downloads).await
     }
+}
+
+fn cut(size: u64, received: u64) -> Failure {
+    let headline = format!("{received} bytes were received of a file of {size}");
+    Failure::new(exit::FAILED, headline).with_hint("try again; is a proxy in between?")
 }
 
 async fn stats(client: &Client, session: &Session) -> Result {

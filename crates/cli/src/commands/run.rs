@@ -334,7 +334,7 @@ impl Run<'_> {
             // The failure is reported either way.
             let _ = self.show_wants().await;
         }
-        if error.is_not_found() && error.task_id().is_none() {
+        if matches!(error, Error::Api(_)) && error.is_not_found() && error.task_id().is_none() {
             return models::explained(error, &self.model, &self.client).await;
         }
         if let Error::Api(_) | Error::Decode(_) = &error

@@ -236,7 +236,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     };
     // A process without the API has nothing to look at.
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
-    let console = beside(&service, console_address).await;
+    let console = beside(&service, console_address, &session).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
     // A key that was given is known, and stays out of the system log.
     let drawn_key = service.api_key().filter(|_| given_key.is_none());
@@ -254,15 +254,21 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
             "the key was shown at the first start; a new one: `inferstore admin key add demo{admin_option} -q`"
         ));
     }
-    if stores_profile && !service.base_url().is_empty() {
-        let data_dir = (!has_database).then(|| absolute(service.data_folder()).display().to_string());
-        let stored = local_profile::store(&local_url(&service), key, data_dir, session).await;
-        session.note(local_profile::next_step(stored, session));
-    }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
     }
-    signals.next().await;
+    let store_profile = async {
+        if stores_profile && !service.base_url().is_empty() {
+            let data_dir = (!has_database).then(|| absolute(service.data_folder()).display().to_string());
+            let stored = local_profile::store(&local_url(&service), key, data_dir, session).await;
+            session.note(local_profile::next_step(stored, session));
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = signals.next() => {}
+        () = store_profile => {}
+    }
     tracing::info!("the service ends: requests in progress are finished");
     end(console).await;
     tokio::select! {
@@ -275,8 +281,12 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
 }
 
 /// The console beside the service. The service runs without one, too.
-async fn beside(service: &Service, address: Option<SocketAddr>) -> Option<Beside<'_>> {
-    let console = Beside::start(service, address?).await;
+async fn beside<'a>(
+    service: &'a Service,
+    address: Option<SocketAddr>,
+    session: &Session,
+) -> Option<Beside<'a>> {
+    let console = Beside::start(service, address?, session).await;
     console.inspect_err(|error| tracing::warn!(%error, "there is no console")).ok()
 }
 

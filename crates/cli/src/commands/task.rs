@@ -309,13 +309,14 @@ async fn rerun(named: &str, options: RunOptions, session: Session) -> Result {
 async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let ListArguments { limit, offset, all, status, model, since, search, .. } = arguments;
     let search = search.as_ref().map(|text| text.to_lowercase());
-    let earliest = since.and_then(|since| SystemTime::now().checked_sub(since));
+    // The clock of this machine may be wrong. A record comes with a response, which shows that of the service.
+    let earliest = || client.service_time().unwrap_or_else(SystemTime::now).checked_sub((*since)?);
     let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
         let created = task.created_at.as_ref().and_then(Timestamp::to_system_time);
         status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
             && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
-            && earliest.is_none_or(|earliest| created.is_some_and(|created| created >= earliest))
+            && earliest().is_none_or(|earliest| created.is_some_and(|created| created >= earliest))
             && search.as_ref().is_none_or(|text| {
                 let model = task.model_id.as_deref().unwrap_or_default();
                 [task.task_id.as_str(), model].iter().any(|name| name.to_lowercase().contains(text))

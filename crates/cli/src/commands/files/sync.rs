@@ -101,6 +101,9 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         same.insert(name);
     }
     let root = session.here(&path);
+    if !is_upload {
+        check_case(&root, stored.keys())?;
+    }
     for name in stored.keys().filter(|_| !is_upload) {
         let file = local.get(name).map_or_else(|| path.join(name), |file| file.path.clone());
         if is_behind_link(&root, &session.here(&file)) {
@@ -134,6 +137,22 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         session.output.report_done(&report(&actions, is_upload, ["sent", "deleted"]))?;
     }
     session.output.failures(failures)
+}
+
+/// Fails when two stored files would be one, in a folder that does not tell upper from lower case.
+fn check_case<'a>(folder: &Path, mut names: impl Iterator<Item = &'a String>) -> Result {
+    let mut seen = BTreeMap::new();
+    let twice = names.find_map(|name| Some((seen.insert(name.to_lowercase(), name)?, name)));
+    let Some((one, other)) = twice else { return Ok(()) };
+    let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    let probe = tempfile::Builder::new().prefix(".inferstore-case-").tempfile_in(existing);
+    let probe = probe.map_err(Failure::of_path(existing, "cannot be written"))?;
+    let name = probe.path().file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+    if !existing.join(name).exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{one} and {other} would be one file in {}", folder.display()))
+        .with_hint("rename one of them; nothing was downloaded or deleted"))
 }
 
 /// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.

@@ -1,5 +1,6 @@
 //! Outputs of a batch: downloaded beside their destination, then moved, so that the journal knows each path first.
 
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -150,12 +151,17 @@ fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     if !may_replace {
-        let moved = TempPath::try_from_path(from)?.persist_noclobber(to);
+        let Err(error) = TempPath::try_from_path(from)?.persist_noclobber(to) else { return Ok(()) };
         // It stays where it is for the next start.
-        return moved.map_err(|error| match error.path.keep() {
-            Ok(_) => error.error,
-            Err(kept) => kept.error,
-        });
+        error.path.keep().map_err(|kept| kept.error)?;
+        let kind = error.error.kind();
+        let has_no_links =
+            matches!(kind, ErrorKind::InvalidInput | ErrorKind::PermissionDenied | ErrorKind::Unsupported);
+        // Without hard links, an empty file takes the path before.
+        if !has_no_links || OpenOptions::new().write(true).create_new(true).open(to).is_err() {
+            return Err(error.error);
+        }
+        return std::fs::rename(from, to);
     }
     match std::fs::metadata(to) {
         Ok(replaced) if !replaced.is_file() => return Err(io::Error::other("it is not a regular file")),
