@@ -28,7 +28,7 @@ import anyio
 import httpx
 
 from . import _errors as errors
-from ._generated import DECIMALS, AsyncOperations, CallOptions
+from ._generated import DECIMALS, AsyncOperations, AsyncRuns, CallOptions
 from ._inputs import is_web_url, number
 from ._types import Seconds, as_object
 
@@ -253,7 +253,7 @@ class Core:
         return self.remember(self.known, task, None)
 
 
-class Api(AsyncOperations):
+class Api(AsyncOperations, AsyncRuns):
     """The calls of one operation of a client, within its deadline."""
 
     def __init__(self, core: Core, deadline: Seconds = None, is_wait: bool = False) -> None:
