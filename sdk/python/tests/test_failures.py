@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -359,6 +360,26 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
             runner.run(asynchronous.close())
     for own, of_child, again in (ports[:3], ports[3:]):
         assert own == again != of_child
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_beside_a_busy_thread_leaves_the_child_no_lock_that_is_held() -> None:
+    core = Client("http://127.0.0.1:9/api/v1", "k")._api._core
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with core.lock:
+            is_held.set()
+            time.sleep(0.3)
+
+    threading.Thread(target=hold).start()
+    is_held.wait()
+    pid = os.fork()
+    if not pid:
+        signal.alarm(5)
+        core.claim("t")
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_waits_leave_other_calls_their_retries(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,8 @@ class OpenCreate:
 class Core:
     """Settings of a client and its memory, shared by its threads."""
 
+    lock = threading.Lock()
+
     def __init__(
         self, io: Io, base_url: str | None, api_key: str | None, read_timeout: float, allow_insecure_http: bool
     ) -> None:
@@ -204,7 +206,6 @@ class Core:
         self.key, self.redactor = Secret(api_key), errors.Redactor([api_key])
         self.knows_keys = False
         """Whether the service announces that it knows idempotency keys."""
-        self.lock = threading.Lock()
         self.budgets = {False: float(RETRY_BUDGET), True: float(RETRY_BUDGET)}
         """Retries that are left: those of calls, and those of waits, which last as long as an outage."""
         self.date: tuple[datetime, float] | None = None
@@ -251,6 +252,11 @@ class Core:
     def claim(self, task: str) -> bool:
         """Remembers a task of this client; `False` if it was known."""
         return self.remember(self.known, task, None)
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process would wait forever for a thread that it does not have.
+    os.register_at_fork(before=Core.lock.acquire, after_in_parent=Core.lock.release, after_in_child=Core.lock.release)
 
 
 class Api(AsyncOperations, AsyncRuns):
