@@ -1,7 +1,7 @@
 """Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
-Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
-was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the
+Every create carries an idempotency key. While the service certainly remembers the key, as it announces, a create whose
+response was lost is sent again until its deadline. Otherwise it is looked for in the task history: the model, the
 inputs and the time must match, and the task must not belong to another create of this client. Exactly one match is
 adopted.
 """
@@ -13,6 +13,7 @@ import json
 import random
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -44,10 +45,10 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
     core, this = api._core, OpenCreate(model, fingerprint(inputs))
     with core.lock:
         core.creates = [other for other in core.creates if other.until > monotonic()] + [this]
-    sent_at, shown_time = monotonic(), core.service_time()
+    sent_at, shown_time = (monotonic(), time.time()), core.service_time()
 
     def created_at() -> datetime:
-        counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at)
+        counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at[0])
         return min(shown_time or counted, counted)
 
     try:
@@ -61,7 +62,7 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
         if not lost.in_doubt:
             this.until = 0.0
             raise
-        if core.knows_keys:
+        if core.remembers(sent_at):
             raise errors.OutcomeUnknown(lost, [], "not read", key) from lost
         task = await find(api, this, created_at, key, lost)
         this.until = 0.0

@@ -35,6 +35,8 @@ from ._types import Seconds, as_object
 T = TypeVar("T")
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 RETENTION = "idempotency-key-retention"
+RETENTION_MARGIN = 3600.0
+"""Seconds of the retention that are not relied on: the clocks of the service may differ."""
 MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
@@ -204,8 +206,8 @@ class Core:
         self.io, io.direct = io, dict.fromkeys(f"all://{host}" for host in local)
         self.base_url, self.read_timeout = base_url.rstrip("/"), read_timeout
         self.key, self.redactor = Secret(api_key), errors.Redactor([api_key])
-        self.knows_keys = False
-        """Whether the service announces that it knows idempotency keys."""
+        self.retention = 0.0
+        """Seconds for which the service remembers an idempotency key, as it announces; 0 if it knows none."""
         self.budgets = {False: float(RETRY_BUDGET), True: float(RETRY_BUDGET)}
         """Retries that are left: those of calls, and those of waits, which last as long as an outage."""
         self.date: tuple[datetime, float] | None = None
@@ -216,12 +218,17 @@ class Core:
         self.declarations: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def note(self, response: httpx.Response, is_wait: bool) -> None:
-        """Notes what a response announces: the clock of the service, and whether it knows idempotency keys."""
+        """Notes what a response announces: the clock of the service, and for how long it remembers idempotency keys."""
         date, is_success = http_date(response.headers.get("date")), response.is_success
+        announced = response.headers.get(RETENTION, "0" if is_success else None)
         with self.lock:
             self.date = (date, monotonic()) if date and is_success else self.date
-            self.knows_keys = RETENTION in response.headers or (self.knows_keys and not is_success)
+            self.retention = self.retention if announced is None else float(announced.isdecimal() and announced)
             self.budgets[is_wait] = min(self.budgets[is_wait] + 0.5 * is_success, RETRY_BUDGET)
+
+    def remembers(self, sent_at: tuple[float, float]) -> bool:
+        """Returns whether the service remembers a key of that time, by both clocks: a suspend may stop the steady one."""
+        return max(monotonic() - sent_at[0], time.time() - sent_at[1]) < self.retention - RETENTION_MARGIN
 
     def may_retry(self, is_wait: bool) -> bool:
         """Takes a retry from a budget of the client; `False` if there is none."""
@@ -280,7 +287,8 @@ class Api(AsyncOperations, AsyncRuns):
 
     async def _operation(self, name: str, method: str, path: str, **options: Unpack[CallOptions]) -> Any:
         """Sends a call, retries it as far as it is safe, and returns the `data` of its envelope."""
-        core, in_doubt, key, body = self._core, False, options.get("key"), options.get("json_body")
+        core, key, body, sent_at = self._core, options.get("key"), options.get("json_body"), (monotonic(), time.time())
+        lost: errors.CallError | None = None
         parameters = {name: str(value) for name, value in options.get("query", {}).items() if value is not None}
         url = httpx.URL(core.base_url + path, params=parameters)
         headers = {"accept": "application/json", "user-agent": "inferstore-python"}
@@ -289,7 +297,11 @@ class Api(AsyncOperations, AsyncRuns):
         content = None if body is None else encode({name: body[name] for name in body if body[name] is not None})
 
         async def attempt(number: int) -> Any:
-            nonlocal in_doubt
+            nonlocal lost
+            if lost and key is not None and not core.remembers(sent_at):
+                # It would make a second task.
+                lost.is_retryable = False
+                raise lost
             request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
             try:
                 data = await self._attempt(name, request)
@@ -300,13 +312,13 @@ class Api(AsyncOperations, AsyncRuns):
                 return data
             except errors.CallError as error:
                 # With a key, whatever leaves a doubt is sent again.
-                is_keyed = key is not None and core.knows_keys
+                is_keyed = key is not None and core.remembers(sent_at)
                 is_safe = is_keyed or options.get("repeatable", True)
                 may_pass = not error.is_too_large if isinstance(error, errors.DecodeError) else error.status in PASSING
                 is_unsent = isinstance(error, errors.TransportError) and not error.in_doubt
                 error.is_retryable = is_unsent or (is_safe and may_pass) or (is_keyed and error.in_doubt)
-                error.attempts, error.in_doubt = number, in_doubt or error.in_doubt
-                in_doubt = error.in_doubt
+                error.attempts, error.in_doubt = number, error.in_doubt or lost is not None
+                lost = error if error.in_doubt else None
                 if number > 1:
                     error.args = (f"{error} (after {number} attempts)",)
                 raise
