@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import gzip
 import json
 import logging
 import os
@@ -95,6 +96,50 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
     assert len(client.download_bytes(stored.download_url)) == 5_242_881
     with pytest.raises(inferstore.FileError, match="more than 10 bytes"):
         client.download_bytes(stored.download_url, max_size=10)
+
+
+PAGES = [
+    {"headers": {"content-type": "text/html; charset=utf-8"}, "body": "Sign in to the network."},
+    {"headers": {"content-type": "text/plain"}, "body": "\n<!DOCTYPE HTML><title>Sign in</title>" + 100_000 * " "},
+    {"headers": {"content-type": "text/plain"}, "body": "<html><h1>Sign in</h1></html>"},
+]
+
+
+def test_a_web_page_is_no_response_of_object_storage(
+    client: Client, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.01)
+    for content, operation in ((PIXEL, "postObject"), (bytes(5_242_881), "putObject")):
+        for page in PAGES:
+            service.fault("status", operation=operation, status=200, times=1, **page)
+            stored = client.upload(File(content, "a.png"))
+            assert client.download_bytes(stored.download_url) == content
+    service.fault("status", operation="postObject", status=200, **PAGES[0])
+    with pytest.raises(inferstore.FileError, match="a web page in place of object storage") as failed:
+        client.upload(File(PIXEL, "a.png"))
+    assert failed.value.is_retryable
+    service.fault("status", operation="getObject", status=200, times=1, **PAGES[0])
+    outcome = inferstore.Outcome("t", {"image": stored.download_url}, None, [], False, {})
+    assert [path.name for path in client.save(outcome, tmp_path).values()] == ["t-image.png"]
+    service.fault("status", operation="getObject", status=200, **PAGES[0])
+    with pytest.raises(inferstore.FileError, match="a web page in place of object storage") as failed:
+        client.save(outcome, tmp_path)
+    assert failed.value.is_retryable and os.listdir(tmp_path) == ["t-image.png"]
+
+
+def test_a_web_page_is_downloaded_where_no_extension_denies_it() -> None:
+    headers = {"content-type": "text/html"}
+    with scripted(lambda _: (200, headers, b"<html>")) as url, Client(f"{url}/api/v1", "k") as client:
+        for path in ("a", "a.html?as=.png", "a.unknown"):
+            assert client.download_bytes(f"{url}/{path}") == b"<html>"
+
+
+def test_a_download_with_an_encoding_is_refused() -> None:
+    headers = {"content-encoding": "gzip"}
+    with scripted(lambda _: (200, headers, gzip.compress(PIXEL))) as url, Client(f"{url}/api/v1", "k") as client:
+        with pytest.raises(inferstore.FileError, match='encoded as "gzip"') as failed:
+            client.download_bytes(f"{url}/a.png")
+        assert not failed.value.is_retryable
 
 
 def test_inputs_that_are_no_json_are_refused_before_an_upload(client: Client) -> None:

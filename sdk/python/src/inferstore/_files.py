@@ -31,6 +31,8 @@ MAX_REDIRECTS = 10
 MAX_FRESH_TARGETS = 2
 CHUNK = 64 * 1024
 TRANSFER_TIMEOUT = 30.0
+PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+)?html\b", re.IGNORECASE)
+"""The begin of a web page, as a gateway or the portal of a network sends it."""
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
 SIGNATURES = {rb"\x89PNG\r\n\x1a\n": "png", rb"\xff\xd8\xff": "jpeg", rb"GIF8": "gif", rb"RIFF....WEBP": "webp"}
 INCOMPLETE = "the transfer is not complete"
@@ -138,7 +140,7 @@ async def store(api: Api, source: Source, folder: str, org_username: str | None 
         target = target or await presign(api, source, folder, org_username)
         make, redactor, url = target
         try:
-            await transfer(api, source.label, make(), redactor, Receiver(api._end, CHUNK))
+            await transfer(api, source.label, make(), redactor, Receiver(api._end))
         except FileError as error:
             if error.expired and fresh < MAX_FRESH_TARGETS:
                 target, fresh, error.is_retryable = None, fresh + 1, True
@@ -192,9 +194,9 @@ def quotable(name: str) -> str:
 
 
 async def transfer(
-    api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver
+    api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver, mime: str | None = ""
 ) -> httpx.Response:
-    """One exchange with object storage."""
+    """One exchange with object storage. `mime`: the type of the response by the URL, `None` if that shows none."""
     try:
         response = await api._exchange(request, receiver, TRANSFER_TIMEOUT)
     except TooLarge:
@@ -202,7 +204,13 @@ async def transfer(
     except httpx.RequestError as error:
         problem = f"object storage gave no response: {redactor.reason(error)}"
         raise FileError(label, problem, is_retryable=api._left > 0) from None
-    status = response.status_code
+    status, encoding = response.status_code, response.headers.get("content-encoding", "identity")
+    is_page = media_type(response) == "text/html" or PAGE.match(receiver.body)
+    if response.is_success and is_page and mime not in (None, "text/html"):
+        problem = f"a web page in place of object storage responded with {status}"
+        raise FileError(label, problem, is_retryable=True, status=status)
+    if response.is_success and receiver.write and encoding != "identity":
+        raise FileError(label, f"the content came encoded as {shown(encoding)}, which the request refuses")
     if response.is_success or (response.next_request and receiver.write):
         return response
     text = receiver.body.decode(errors="replace")
@@ -219,18 +227,22 @@ async def transfer(
     )
 
 
+def media_type(response: httpx.Response) -> str:
+    return response.headers.get("content-type", "").split(";")[0].strip().lower()
+
+
 async def fetch(api: Api, url: str, sink: BinaryIO, max_size: int = 2**63) -> httpx.Response:
     """Downloads a URL into a file, from its begin in each attempt, and follows redirects without the key."""
     if not is_web_url(url):
         raise InvalidArgument("url: the download is not a URL with http or https")
-    label = urlsplit(url).hostname or ""
+    label, mime = urlsplit(url).hostname or "", mimetypes.guess_type(urlsplit(url).path)[0]
 
     async def follow(_: int) -> httpx.Response:
         request = httpx.Request("GET", url, headers={"accept-encoding": "identity"})
         for _ in range(MAX_REDIRECTS + 1):
             redactor = api._core.redactor.with_target(url).with_target(str(request.url))
             sink.truncate(sink.seek(0))
-            response = await transfer(api, label, request, redactor, Receiver(api._end, max_size, sink.write))
+            response = await transfer(api, label, request, redactor, Receiver(api._end, max_size, sink.write), mime)
             if response.status_code == 206:
                 raise FileError(label, "the server sent a part of the content only")
             if response.next_request is None:
@@ -302,8 +314,7 @@ async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, 
             with open(part, "wb") as file, api._bounded(INCOMPLETE):
                 response = await fetch(api, url, file)
             if is_stem:
-                mime = response.headers.get("content-type", "").split(";")[0].strip()
-                extension = mimetypes.guess_extension(mime) or Path(urlsplit(url).path).suffix[:9]
+                extension = mimetypes.guess_extension(media_type(response)) or Path(urlsplit(url).path).suffix[:9]
                 stem, target, number = target, target.with_name(target.name + extension), 1
                 while target.exists():
                     number += 1
