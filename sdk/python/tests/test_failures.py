@@ -23,7 +23,7 @@ import pytest
 from conftest import INPUTS, MODEL, OUTPUT, PIXEL, Service
 
 import inferstore
-from inferstore import AsyncClient, Client, File, ModelId, _transport
+from inferstore import AsyncClient, Client, File, ModelId, _files, _transport
 
 HTML = {"headers": {"content-type": "text/html"}, "body": "<html><h1>502 Bad Gateway</h1></html>"}
 
@@ -125,6 +125,20 @@ def test_a_web_page_is_no_response_of_object_storage(
     with pytest.raises(inferstore.FileError, match="a web page in place of object storage") as failed:
         client.save(outcome, tmp_path)
     assert failed.value.is_retryable and os.listdir(tmp_path) == ["t-image.png"]
+
+
+def test_the_response_to_a_large_upload_has_more_time(
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_files, "TRANSFER_TIMEOUT", 0.2)
+    monkeypatch.setattr(_files, "MIN_THROUGHPUT", 1_000_000)
+    monkeypatch.setattr(_transport, "MAX_ATTEMPTS", 1)
+    # As on a slow line, where megabytes lie in buffers when the last of them is written.
+    for operation in ("putObject", "postObject"):
+        service.fault("delay", operation=operation, delay_ms=1_000)
+    client.upload(File(bytes(5_242_881), "b.bin"))
+    with pytest.raises(inferstore.FileError, match="timed out"):
+        client.upload(File(PIXEL, "a.png"))
 
 
 def test_a_web_page_is_downloaded_where_no_extension_denies_it() -> None:

@@ -30,7 +30,8 @@ MAX_IN_MEMORY = 256 * 1024 * 1024
 MAX_REDIRECTS = 10
 MAX_FRESH_TARGETS = 2
 CHUNK = 64 * 1024
-TRANSFER_TIMEOUT = 30.0
+TRANSFER_TIMEOUT, MIN_THROUGHPUT = 30.0, 32 * 1024
+"""The longest pause of a transfer in seconds, and the bytes per second of the slowest line, which may lie in buffers."""
 PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+)?html\b", re.IGNORECASE)
 """The begin of a web page, as a gateway or the portal of a network sends it."""
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
@@ -197,8 +198,9 @@ async def transfer(
     api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver, mime: str | None = ""
 ) -> httpx.Response:
     """One exchange with object storage. `mime`: the type of the response by the URL, `None` if that shows none."""
+    timeout = TRANSFER_TIMEOUT + int(request.headers.get("content-length", 0)) / MIN_THROUGHPUT
     try:
-        response = await api._exchange(request, receiver, TRANSFER_TIMEOUT)
+        response = await api._exchange(request, receiver, timeout)
     except TooLarge:
         raise FileError(label, f"the content has more than {receiver.max_size} bytes") from None
     except httpx.RequestError as error:
