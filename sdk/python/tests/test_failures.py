@@ -388,6 +388,39 @@ def test_no_proxy_of_the_environment_is_used_to_this_machine(
         assert seen
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks5://user:s3cr3t@proxy.example:1080"),
+        ("HTTPS_PROXY", "ftp://user:s3cr3t@proxy.example"),
+        ("HTTP_PROXY", "http://proxy.example:port"),
+        ("NO_PROXY", "fd00::/8"),
+        ("NO_PROXY", "[::1]"),
+        ("SSL_CERT_FILE", "/nope"),
+        ("SSL_CERT_FILE", __file__),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_named(
+    variable: str, value: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example")
+    monkeypatch.setenv(variable, value)
+
+    async def call() -> None:
+        async with service.async_client() as client:
+            await client.balance()
+
+    def blocking() -> None:
+        with service.client() as client:
+            client.run(ModelId(MODEL), INPUTS)
+
+    for work in (blocking, lambda: asyncio.run(call())):
+        with pytest.raises(inferstore.InvalidArgument, match=f"environment.*{variable}") as refused:
+            work()
+        assert "s3cr3t" not in str(refused.value)
+    assert not service.requests()
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_connections_of_its_own() -> None:
     ports: list[int] = []

@@ -230,7 +230,7 @@ async def transfer(
 
 
 def media_type(response: httpx.Response) -> str:
-    return response.headers.get("content-type", "").split(";")[0].strip().lower()
+    return str(response.headers.get("content-type", "")).split(";")[0].strip().lower()
 
 
 async def fetch(api: Api, url: str, sink: BinaryIO, max_size: int = 2**63) -> httpx.Response:

@@ -48,6 +48,7 @@ PASSING = (None, 408, 429, 502, 503, 504)
 MAX_TASKS = 100_000
 LATE = "the deadline passed, or the response was not complete in time"
 LOOPBACK = r"(.+\.)?localhost|127(\.[0-9]+){3}|::1"
+VARIABLES = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
 CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1"
 HINTS = {
     401: "check the API key, and that the base URL leads to its service",
@@ -111,7 +112,11 @@ class Connections(Generic[Http]):
     @property
     def http(self) -> Http:
         process = os.getpid()
-        return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
+        try:
+            return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+            problem = f"the environment holds no usable proxies or certificates: {errors.Redactor(()).reason(error)}"
+            raise errors.InvalidArgument(f"{problem}; check {VARIABLES}") from None
 
 
 class BlockingIo(Connections[httpx.Client]):
