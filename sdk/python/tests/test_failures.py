@@ -127,6 +127,15 @@ def test_a_web_page_is_no_response_of_object_storage(
     assert failed.value.is_retryable and os.listdir(tmp_path) == ["t-image.png"]
 
 
+def test_a_body_in_single_bytes_delays_no_end(client: Client, service: Service) -> None:
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    service.fault("drip_body", operation="getTask", bytes=1, pause_ms=300)
+    begun = time.monotonic()
+    with pytest.raises(inferstore.DeadlineReached, match="the state of the task is unknown"):
+        client.wait(task, deadline=1)
+    assert time.monotonic() - begun < 2
+
+
 def test_the_response_to_a_large_upload_has_more_time(
     client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

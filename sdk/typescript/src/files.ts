@@ -82,8 +82,7 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || asObject(members) !== members) {
     throw new FileError(name, "the upload target of the service is not a URL with fields");
   }
-  const given = Object.entries(asObject(members)).filter(([, value]) => value != null);
-  const pairs = given.map(([field, value]): [string, string] => [field, String(value)]);
+  const pairs = Object.entries(asObject(members)).flatMap(([field, value]): Array<[string, string]> => (value == null ? [] : [[field, String(value)]]));
   const redactor = api.core.redactor.withTarget(endpoint, pairs);
   if (endpoint.includes("X-Amz-Algorithm")) {
     const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
@@ -111,8 +110,8 @@ async function transfer(api: Api, label: string, url: string, init: RequestInit,
   if (ok && isPage && (init.body || typeOf(new URL(url).pathname))) {
     throw new FileError(label, `a web page in place of object storage responded with ${status}`, { retryable: true, status });
   }
-  const encoding = headers.get("content-encoding") ?? "identity";
-  if (ok && !init.body && encoding !== "identity") throw new FileError(label, `the content came encoded as ${shown(encoding)}, which the request refuses`);
+  const encoding = init.body ? null : headers.get("content-encoding");
+  if (ok && (encoding ?? "identity") !== "identity") throw new FileError(label, `the content came encoded as ${shown(encoding)}, against the request`);
   if (ok) return reply;
   const [code = "", message = ""] = ["Code", "Message"].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1]);
   const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);

@@ -1,6 +1,7 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, DeadlineReached, type Disposition, FileError, InferstoreError, InvalidArgument, isTransient, OutcomeUnknown, Redactor, shown } from "./errors.js";
+import { CallError, DeadlineReached, FileError, InferstoreError, InvalidArgument, OutcomeUnknown } from "./errors.js";
+import { type Disposition, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };

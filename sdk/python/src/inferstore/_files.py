@@ -28,7 +28,6 @@ from ._types import File, FileInput, Outcome, Seconds, UploadedFile, as_object
 MAX_SIZE = 104_857_600
 MAX_IN_MEMORY = 256 * 1024 * 1024
 MAX_REDIRECTS = 10
-MAX_FRESH_TARGETS = 2
 CHUNK = 64 * 1024
 TRANSFER_TIMEOUT, MIN_THROUGHPUT = 30.0, 32 * 1024
 """The longest pause of a transfer in seconds, and the bytes per second of the slowest line, which may lie in buffers."""
@@ -134,17 +133,16 @@ async def upload(
 async def store(api: Api, source: Source, folder: str, org_username: str | None = None) -> UploadedFile:
     """Uploads a file, again with a new target when its target was rejected."""
     target: Target | None = None
-    fresh = 0
 
     async def send(_: int) -> UploadedFile:
-        nonlocal target, fresh
+        nonlocal target
         target = target or await presign(api, source, folder, org_username)
         make, redactor, url = target
         try:
             await transfer(api, source.label, make(), redactor, Receiver(api._end))
         except FileError as error:
-            if error.expired and fresh < MAX_FRESH_TARGETS:
-                target, fresh, error.is_retryable = None, fresh + 1, True
+            if error.expired:
+                target, error.is_retryable = None, True
             raise
         return UploadedFile(url, source.name, source.mime, source.size)
 
@@ -166,12 +164,9 @@ async def presign(api: Api, source: Source, folder: str, org_username: str | Non
         report = "report it to the operator of the service"
         raise FileError(source.label, "the upload target of the service is not a URL with fields", report)
     pairs = [(str(name), str(value)) for name, value in fields.items() if isinstance(value, (str, int))]
+    redactor = api._core.redactor.with_target(endpoint, pairs)
     # The target grants access: it is in no field that a `repr` shows.
-    return (
-        lambda: request_of(source, endpoint, pairs, api._end),
-        api._core.redactor.with_target(endpoint, pairs),
-        url,
-    )
+    return lambda: request_of(source, endpoint, pairs, api._end), redactor, url
 
 
 def request_of(source: Source, endpoint: str, fields: list[tuple[str, str]], until: float) -> httpx.Request:
@@ -209,10 +204,9 @@ async def transfer(
     status, encoding = response.status_code, response.headers.get("content-encoding", "identity")
     is_page = media_type(response) == "text/html" or PAGE.match(receiver.body)
     if response.is_success and is_page and mime not in (None, "text/html"):
-        problem = f"a web page in place of object storage responded with {status}"
-        raise FileError(label, problem, is_retryable=True, status=status)
+        raise FileError(label, f"a web page in place of object storage responded with {status}", is_retryable=True)
     if response.is_success and receiver.write and encoding != "identity":
-        raise FileError(label, f"the content came encoded as {shown(encoding)}, which the request refuses")
+        raise FileError(label, f"the content came encoded as {shown(encoding)}, against the request")
     if response.is_success or (response.next_request and receiver.write):
         return response
     text = receiver.body.decode(errors="replace")

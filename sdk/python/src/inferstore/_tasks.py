@@ -26,7 +26,7 @@ from typing import Any, cast
 from . import _errors as errors
 from ._files import Source, store
 from ._inputs import check, is_file, number, numeric, segment
-from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain
+from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain, timestamp
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -81,10 +81,9 @@ async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], k
         if attempt == MAX_SEARCHES and has_uploads:
             # Only an upload proves whose task it is when a clock of the service is wrong.
             reach = timedelta(days=1)
-        try:
+        history = "unreadable"
+        with suppress(errors.CallError):
             matches, history = await search(api, this, created_at, reach)
-        except errors.CallError:
-            history = "unreadable"
         is_proof = len(matches) == 1 and (has_uploads or history == "complete")
         if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
             return matches[0]
@@ -109,7 +108,7 @@ async def search(
     end = max(total + PAGE // 2, PAGE)
 
     def is_before(record: Record) -> bool:
-        created = timestamp(record.get("created_at"))
+        created = timestamp(datetime.fromisoformat, record.get("created_at"))
         # A record without a readable time may match.
         return created is not None and created < earliest
 
@@ -121,10 +120,8 @@ async def search(
         found = as_object(await api.tasks(limit=limit, offset=end - limit)).get("records") or []
         page = [record for record in found if isinstance(as_object(record).get("task_id"), str)]
         # Nothing is missing when a page is full, and the last one has room for more.
-        is_last = end > total
-        is_whole = is_whole and (
-            len(page) < limit and end - limit + len(page) >= total if is_last else len(page) == limit
-        )
+        is_full = len(page) < limit and end - limit + len(page) >= total if end > total else len(page) == limit
+        is_whole = is_whole and is_full
         records, end = page + records, end - limit
     recent = {
         record["task_id"]: None
@@ -134,12 +131,10 @@ async def search(
     candidates = [task for task in recent if task not in core.known]
     unread = [task for task in candidates if task not in core.task_inputs]
     for task in unread if len(unread) <= MAX_INPUT_READS else ():
-        try:
+        with suppress(errors.CallError):
             inputs = as_object(await api.task(task)).get("input_data")
-        except errors.CallError:
-            continue
-        if isinstance(inputs, dict):
-            core.remember(core.task_inputs, task, fingerprint(inputs))
+            if isinstance(inputs, dict):
+                core.remember(core.task_inputs, task, fingerprint(inputs))
     is_whole = is_whole and reaches_back() and all(task in core.task_inputs for task in candidates)
     matches = [task for task in candidates if core.task_inputs.get(task) == this.inputs]
     return matches, "complete" if is_whole else "partial"
@@ -156,14 +151,6 @@ def fingerprint(value: Any) -> str:
     if exact is not None:
         return str(Decimal(str(exact)).normalize())
     return json.dumps(value)
-
-
-def timestamp(text: object) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def poll_delay(waited: float, jitter: float) -> float:
@@ -290,10 +277,8 @@ async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, 
     """Checks the inputs against the declaration, which is read again when the cached one refuses them."""
     read_at, declared = api._core.declarations.get(model, (float("-inf"), {}))
     if monotonic() - read_at < DECLARATION_TTL:
-        try:
+        with suppress(errors.InvalidInputs):
             return check(model, declared, inputs)
-        except errors.InvalidInputs:
-            pass
     declared = as_object(as_object(await api.declaration(model)).get("input_format"))
     declared = {name: as_object(descriptor) for name, descriptor in declared.items()}
     api._core.declarations[model] = monotonic(), declared

@@ -62,17 +62,15 @@ EXCHANGE = ContextVar("EXCHANGE", default=False)
 """Whether a request of this package is sent."""
 
 
-class _MaskQueries(logging.Filter):
+def _mask_queries(record: logging.LogRecord) -> bool:
     """Masks the queries of this package in the logs of the HTTP library: those of stored files grant access."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if EXCHANGE.get():
-            record.msg, record.args = re.sub(r"\?\S+", "?" + errors.MASK, record.getMessage()), ()
-        return True
+    if EXCHANGE.get():
+        record.msg, record.args = re.sub(r"\?\S+", "?" + errors.MASK, record.getMessage()), ()
+    return True
 
 
 for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
-    logging.getLogger(_name).addFilter(_MaskQueries())
+    logging.getLogger(_name).addFilter(_mask_queries)
 
 
 class TooLarge(Exception):
@@ -169,13 +167,6 @@ class AsyncIo(Connections[httpx.AsyncClient]):
 Io: TypeAlias = BlockingIo | AsyncIo
 
 
-@dataclass
-class Secret:
-    """A text that no `repr` shows."""
-
-    text: str = field(repr=False)
-
-
 @dataclass(eq=False)
 class OpenCreate:
     """A create that may still add its task to the history."""
@@ -210,7 +201,9 @@ class Core:
         local = ("*localhost", "127.0.0.1", "[::1]", *([url.host] if url.host.startswith("127.") else []))
         self.io, io.direct = io, dict.fromkeys(f"all://{host}" for host in local)
         self.base_url, self.read_timeout = base_url.rstrip("/"), read_timeout
-        self.key, self.redactor = Secret(api_key), errors.Redactor([api_key])
+        self.redactor, key = errors.Redactor([api_key]), api_key
+        # No `repr` shows what a function returns.
+        self.key: Callable[[], str] = lambda: key
         self.retention = 0.0
         """Seconds for which the service remembers an idempotency key, as it announces; 0 if it knows none."""
         self.budgets = {False: float(RETRY_BUDGET), True: float(RETRY_BUDGET)}
@@ -224,7 +217,7 @@ class Core:
 
     def note(self, response: httpx.Response, is_wait: bool) -> None:
         """Notes what a response announces: the clock of the service, and for how long it remembers idempotency keys."""
-        date, is_success = http_date(response.headers.get("date")), response.is_success
+        date, is_success = timestamp(parsedate_to_datetime, response.headers.get("date")), response.is_success
         announced = response.headers.get(RETENTION, "0" if is_success else None)
         with self.lock:
             self.date = (date, monotonic()) if date and is_success else self.date
@@ -257,8 +250,7 @@ class Core:
 
     def has_rival(self, create: OpenCreate) -> bool:
         """Returns whether another create with the same inputs may still add its task to the history."""
-        with self.lock:
-            same = [other for other in self.creates if (other.model, other.inputs) == (create.model, create.inputs)]
+        same = [other for other in self.creates if (other.model, other.inputs) == (create.model, create.inputs)]
         return any(other is not create and other.until > monotonic() for other in same)
 
     def claim(self, task: str) -> bool:
@@ -307,7 +299,7 @@ class Api(AsyncOperations, AsyncRuns):
                 # It would make a second task.
                 lost.is_retryable = False
                 raise lost
-            request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
+            request = httpx.Request(method, url, headers={"x-api-key": core.key(), **headers}, content=content)
             try:
                 data = await self._attempt(name, request)
                 task = as_object(data).get("data")
@@ -435,13 +427,14 @@ def retry_after(headers: httpx.Headers) -> float | None:
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
-    date, now = http_date(value), http_date(headers.get("date")) or datetime.now(timezone.utc)
+    date = timestamp(parsedate_to_datetime, value)
+    now = timestamp(parsedate_to_datetime, headers.get("date")) or datetime.now(timezone.utc)
     return max((date - now).total_seconds(), 0.0) if date else None
 
 
-def http_date(text: str | None) -> datetime | None:
+def timestamp(parse: Callable[[str], datetime], text: object) -> datetime | None:
     try:
-        date = parsedate_to_datetime(text or "")
+        date = parse(str(text))
     except (ValueError, TypeError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
