@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from cable import PLACES, Cable
 from conftest import INPUTS, MODEL, PIXEL, AsyncWithoutKeys, Service, WithoutKeys
 
 import inferstore
-from inferstore import AsyncClient, ModelId, _transport
+from inferstore import AsyncClient, ModelId, _tasks, _transport
 
 CREATES = int(os.environ.get("INFERSTORE_CREATES", "6"))
 SIDE_BY_SIDE = 10
@@ -169,6 +170,51 @@ def test_a_lost_create_is_sent_again_until_its_deadline(
         task = client.create_once(ModelId(MODEL), INPUTS, deadline=60)
     assert len(service.requests("createTask")) == 21
     assert list(service.tasks().values()) == [[task]]
+
+
+class Suspend(httpx.HTTPTransport):
+    """The first create is sent, or not; then the machine sleeps for longer than the service remembers its key."""
+
+    def __init__(self, arrives: bool, sleep: Callable[[], None]) -> None:
+        super().__init__()
+        self.arrives, self.sleep, self.is_over = arrives, sleep, False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self.is_over or request.method != "POST":
+            return super().handle_request(request)
+        self.is_over = True
+        if self.arrives:
+            super().handle_request(request).read()
+        self.sleep()
+        raise httpx.ReadError("the connection was lost")
+
+
+@pytest.mark.parametrize("clock", ["steady", "wall"])
+@pytest.mark.parametrize("deadline", [None, 1e6])
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_create_whose_key_is_forgotten_by_now_is_not_sent_again(
+    service: Service, clock: str, deadline: float | None, arrives: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.model(then="stay_queued")
+    steady, wall, hours = time.monotonic, time.time, 25 * 3600
+
+    def sleep() -> None:
+        service.advance(hours)
+        if clock == "wall":
+            monkeypatch.setattr(time, "time", lambda: wall() + hours)
+        else:
+            for module in (_transport, _tasks):
+                monkeypatch.setattr(module, "monotonic", lambda: steady() + hours)
+
+    with service.client(http=httpx.Client(transport=Suspend(arrives, sleep))) as client:
+        if arrives:
+            task = client.create_once(ModelId(MODEL), INPUTS, key="invoice-17", deadline=deadline)
+            assert list(service.tasks().values()) == [[task]]
+        else:
+            with pytest.raises(inferstore.OutcomeUnknown, match="shows no matching task") as unknown:
+                client.create_once(ModelId(MODEL), INPUTS, key="invoice-17", deadline=deadline)
+            assert not unknown.value.is_retryable and "billed too" in unknown.value.hint
+    assert len(service.requests("createTask")) == arrives
 
 
 def test_an_unknown_outcome_has_the_key_that_finds_the_task(service: Service) -> None:

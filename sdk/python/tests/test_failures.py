@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import gzip
 import json
 import logging
 import os
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ import pytest
 from conftest import INPUTS, MODEL, OUTPUT, PIXEL, Service
 
 import inferstore
-from inferstore import AsyncClient, Client, File, ModelId, _transport
+from inferstore import AsyncClient, Client, File, ModelId, _files, _transport
 
 HTML = {"headers": {"content-type": "text/html"}, "body": "<html><h1>502 Bad Gateway</h1></html>"}
 
@@ -94,6 +96,73 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
     assert len(client.download_bytes(stored.download_url)) == 5_242_881
     with pytest.raises(inferstore.FileError, match="more than 10 bytes"):
         client.download_bytes(stored.download_url, max_size=10)
+
+
+PAGES = [
+    {"headers": {"content-type": "text/html; charset=utf-8"}, "body": "Sign in to the network."},
+    {"headers": {"content-type": "text/plain"}, "body": "\n<!DOCTYPE HTML><title>Sign in</title>" + 100_000 * " "},
+    {"headers": {"content-type": "text/plain"}, "body": "<html><h1>Sign in</h1></html>"},
+]
+
+
+def test_a_web_page_is_no_response_of_object_storage(
+    client: Client, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.01)
+    for content, operation in ((PIXEL, "postObject"), (bytes(5_242_881), "putObject")):
+        for page in PAGES:
+            service.fault("status", operation=operation, status=200, times=1, **page)
+            stored = client.upload(File(content, "a.png"))
+            assert client.download_bytes(stored.download_url) == content
+    service.fault("status", operation="postObject", status=200, **PAGES[0])
+    with pytest.raises(inferstore.FileError, match="a web page in place of object storage") as failed:
+        client.upload(File(PIXEL, "a.png"))
+    assert failed.value.is_retryable
+    service.fault("status", operation="getObject", status=200, times=1, **PAGES[0])
+    outcome = inferstore.Outcome("t", {"image": stored.download_url}, None, [], False, {})
+    assert [path.name for path in client.save(outcome, tmp_path).values()] == ["t-image.png"]
+    service.fault("status", operation="getObject", status=200, **PAGES[0])
+    with pytest.raises(inferstore.FileError, match="a web page in place of object storage") as failed:
+        client.save(outcome, tmp_path)
+    assert failed.value.is_retryable and os.listdir(tmp_path) == ["t-image.png"]
+
+
+def test_a_body_in_single_bytes_delays_no_end(client: Client, service: Service) -> None:
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    service.fault("drip_body", operation="getTask", bytes=1, pause_ms=300)
+    begun = time.monotonic()
+    with pytest.raises(inferstore.DeadlineReached, match="the state of the task is unknown"):
+        client.wait(task, deadline=1)
+    assert time.monotonic() - begun < 2
+
+
+def test_the_response_to_a_large_upload_has_more_time(
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_files, "TRANSFER_TIMEOUT", 0.2)
+    monkeypatch.setattr(_files, "MIN_THROUGHPUT", 1_000_000)
+    monkeypatch.setattr(_transport, "MAX_ATTEMPTS", 1)
+    # As on a slow line, where megabytes lie in buffers when the last of them is written.
+    for operation in ("putObject", "postObject"):
+        service.fault("delay", operation=operation, delay_ms=1_000)
+    client.upload(File(bytes(5_242_881), "b.bin"))
+    with pytest.raises(inferstore.FileError, match="timed out"):
+        client.upload(File(PIXEL, "a.png"))
+
+
+def test_a_web_page_is_downloaded_where_no_extension_denies_it() -> None:
+    headers = {"content-type": "text/html"}
+    with scripted(lambda _: (200, headers, b"<html>")) as url, Client(f"{url}/api/v1", "k") as client:
+        for path in ("a", "a.html?as=.png", "a.unknown"):
+            assert client.download_bytes(f"{url}/{path}") == b"<html>"
+
+
+def test_a_download_with_an_encoding_is_refused() -> None:
+    headers = {"content-encoding": "gzip"}
+    with scripted(lambda _: (200, headers, gzip.compress(PIXEL))) as url, Client(f"{url}/api/v1", "k") as client:
+        with pytest.raises(inferstore.FileError, match='encoded as "gzip"') as failed:
+            client.download_bytes(f"{url}/a.png")
+        assert not failed.value.is_retryable
 
 
 def test_inputs_that_are_no_json_are_refused_before_an_upload(client: Client) -> None:
@@ -328,6 +397,39 @@ def test_no_proxy_of_the_environment_is_used_to_this_machine(
         assert seen
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks5://user:s3cr3t@proxy.example:1080"),
+        ("HTTPS_PROXY", "ftp://user:s3cr3t@proxy.example"),
+        ("HTTP_PROXY", "http://proxy.example:port"),
+        ("NO_PROXY", "fd00::/8"),
+        ("NO_PROXY", "[::1]"),
+        ("SSL_CERT_FILE", "/nope"),
+        ("SSL_CERT_FILE", __file__),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_named(
+    variable: str, value: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example")
+    monkeypatch.setenv(variable, value)
+
+    async def call() -> None:
+        async with service.async_client() as client:
+            await client.balance()
+
+    def blocking() -> None:
+        with service.client() as client:
+            client.run(ModelId(MODEL), INPUTS)
+
+    for work in (blocking, lambda: asyncio.run(call())):
+        with pytest.raises(inferstore.InvalidArgument, match=f"environment.*{variable}") as refused:
+            work()
+        assert "s3cr3t" not in str(refused.value)
+    assert not service.requests()
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_connections_of_its_own() -> None:
     ports: list[int] = []
@@ -359,6 +461,26 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
             runner.run(asynchronous.close())
     for own, of_child, again in (ports[:3], ports[3:]):
         assert own == again != of_child
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_beside_a_busy_thread_leaves_the_child_no_lock_that_is_held() -> None:
+    core = Client("http://127.0.0.1:9/api/v1", "k")._api._core
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with core.lock:
+            is_held.set()
+            time.sleep(0.3)
+
+    threading.Thread(target=hold).start()
+    is_held.wait()
+    pid = os.fork()
+    if not pid:
+        signal.alarm(5)
+        core.claim("t")
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_waits_leave_other_calls_their_retries(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

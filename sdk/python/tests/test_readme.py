@@ -29,6 +29,12 @@ def test_a_block_runs_and_is_typed(block: str, service: Service, tmp_path: Path)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_the_package_itself_has_no_error_of_pyright() -> None:
+    command = ["pyright", "--pythonpath", sys.executable, "src"]
+    ran = subprocess.run(command, cwd=README.parent, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 GOOD = [
     'client.run("color-harmonization", {"input_image": Path("a"), "template": "v_shape", "angle": 30})',
     'client.run("color-harmonization", {"input_image": File(b"", "a"), "template": "v_shape", "angle": "30"}, deadline=3)',

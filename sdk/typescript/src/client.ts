@@ -50,21 +50,18 @@ export class Client extends Operations {
 
   /** Uploads the files, creates the task at most once, waits for it, and returns its outcome. */
   async run<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions & WaitOptions = {}): Promise<Outcome<Output<M>>> {
-    const api = new Api(this.#core, options);
-    const work = async () => {
+    return creating(this.#core, options, async (api) => {
       const { task, isAdopted } = await start(api, model, inputs, options);
       // An adopted task without an upload of this run may be that of another program.
       const cancelAtDeadline = options.cancelAtDeadline && (api.uploads.length > 0 || !isAdopted);
       const outcome = await wait(api, task, cancelAtDeadline, true);
       return { ...outcome, output: outcome.output as Output<M>, storedInputs: api.uploads, isAdopted };
-    };
-    return api.bounded("this call created no task", work, noTask(options.key));
+    });
   }
 
   /** Creates the task at most once, and returns its identifier. */
   async createOnce<M extends string>(model: M, inputs: Inputs<M>, options: CreateOptions = {}): Promise<string> {
-    const api = new Api(this.#core, options);
-    return api.bounded("this call created no task", async () => (await start(api, model, inputs, options)).task, noTask(options.key));
+    return creating(this.#core, options, async (api) => (await start(api, model, inputs, options)).task);
   }
 
   /** Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded. */
@@ -90,9 +87,11 @@ export class Client extends Operations {
   }
 }
 
-/** The end of the hint of an error without a task. */
-function noTask(key?: string): string {
-  return `; this call created no task${key === undefined ? "" : ", but an earlier one with the same key may have"}`;
+/** Does work that creates a task. The hint of an error without one says so. */
+function creating<T>(core: Core, options: CreateOptions, work: (api: Api) => Promise<T>): Promise<T> {
+  const api = new Api(core, options);
+  const earlier = options.key === undefined ? "" : ", but an earlier one with the same key may have";
+  return api.bounded("this call created no task", () => work(api), `; this call created no task${earlier}`);
 }
 
 /** Creates the task at most once, with its files uploaded before. */

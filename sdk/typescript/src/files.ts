@@ -13,11 +13,13 @@ const SIGNATURES: Array<[RegExp, string]> = [
   [/^\x89PNG\r\n\x1a\n/, "image/png"], [/^\xff\xd8\xff/, "image/jpeg"], [/^GIF8/, "image/gif"], [/^RIFF.{4}WEBP/s, "image/webp"],
   [/^(II\*\0|MM\0\*)/, "image/tiff"],
 ];
-const EXTENSIONS: Record<string, string> = {
+const EXTENSIONS = new Map(Object.entries({
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp",
   tif: "image/tiff", tiff: "image/tiff", heic: "image/heic", avif: "image/avif",
   mp4: "video/mp4", webm: "video/webm", mp3: "audio/mpeg", wav: "audio/wav", pdf: "application/pdf", json: "application/json", txt: "text/plain",
-};
+}));
+/** The type of a name or a path by its extension. */
+const typeOf = (name: string) => EXTENSIONS.get(name.split(".").pop()!.toLowerCase());
 
 /** A stored file. Its URL can be used as an input. */
 export interface UploadedFile {
@@ -36,7 +38,7 @@ export async function prepare(blob: Blob, name = blob instanceof File ? blob.nam
   if (!blob.size || blob.size > MAX_SIZE) throw new FileError(name, `it has ${blob.size} bytes; the storage takes 1 to ${MAX_SIZE} bytes`);
   const head = String.fromCharCode(...new Uint8Array(await read(blob.slice(0, 16), name)));
   const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
-  const mime = given || signed || blob.type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream");
+  const mime = given || signed || blob.type || (typeOf(name) ?? "application/octet-stream");
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
   return { blob, name, mime };
@@ -59,17 +61,15 @@ export async function upload(api: Api, source: Source, folder: UploadFolder = "s
   const { blob, name, mime } = source;
   let target = await presign(api, source, folder, orgUsername);
   return api.retried(async () => {
-    try {
-      const { endpoint, init, redactor, downloadUrl } = target;
-      await transfer(api, name, endpoint, init, redactor, 64 * 1024, blob.size);
-      return { downloadUrl, name, mime, size: blob.size };
-    } catch (error) {
+    const { endpoint, init, redactor, downloadUrl } = target;
+    await transfer(api, name, endpoint, init, redactor, MAX_IN_MEMORY, blob.size).catch(async (error: unknown) => {
       if (error instanceof FileError && error.context.expired) {
         target = await presign(api, source, folder, orgUsername);
         error.isRetryable = true;
       }
       throw error;
-    }
+    });
+    return { downloadUrl, name, mime, size: blob.size };
   });
 }
 
@@ -82,8 +82,7 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   if (!isWebUrl(endpoint) || !isWebUrl(downloadUrl) || asObject(members) !== members) {
     throw new FileError(name, "the upload target of the service is not a URL with fields");
   }
-  const given = Object.entries(asObject(members)).filter(([, value]) => value != null);
-  const pairs = given.map(([field, value]): [string, string] => [field, String(value)]);
+  const pairs = Object.entries(asObject(members)).flatMap(([field, value]): Array<[string, string]> => (value == null ? [] : [[field, String(value)]]));
   const redactor = api.core.redactor.withTarget(endpoint, pairs);
   if (endpoint.includes("X-Amz-Algorithm")) {
     const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
@@ -102,12 +101,18 @@ async function transfer(api: Api, label: string, url: string, init: RequestInit,
   const reply = await api.exchange(url, init, timeout, maxSize, init.body ? timeout : TRANSFER.timeout).catch((error: unknown) => {
     api.signal.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
-    const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;
-    throw new FileError(label, problem, { retryable: api.left > 0 });
+    throw new FileError(label, `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`, { retryable: api.left > 0 });
   });
   const [{ ok, status, headers }, body] = reply;
+  const text = ok && !init.body ? "" : await body.text();
+  // A gateway, or the portal of a network, sends one. A download may be a web page, unless the extension of its URL denies it.
+  const isPage = /^\s*text\/html\b/i.test(headers.get("content-type") ?? "") || /^\s*<(!doctype\s+)?html\b/i.test(text);
+  if (ok && isPage && (init.body || typeOf(new URL(url).pathname))) {
+    throw new FileError(label, `a web page in place of object storage responded with ${status}`, { retryable: true, status });
+  }
+  const encoding = init.body ? null : headers.get("content-encoding");
+  if (ok && (encoding ?? "identity") !== "identity") throw new FileError(label, `the content came encoded as ${shown(encoding)}, against the request`);
   if (ok) return reply;
-  const text = await body.text();
   const [code = "", message = ""] = ["Code", "Message"].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1]);
   const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);
   throw new FileError(label, `object storage responded with ${status}${said && `: ${said}`}`, {

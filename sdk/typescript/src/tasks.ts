@@ -1,13 +1,13 @@
 /** Tasks: creating one at most once, the search of the history for a lost one, and waiting for its end.
  *
- * Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
- * was lost is sent again with its key, until the deadline. Elsewhere it is looked for in the task history: the model, the
+ * Every create carries an idempotency key. While the service certainly remembers the key, as it announces, a create whose
+ * response was lost is sent again until the deadline. Otherwise it is looked for in the task history: the model, the
  * inputs and the time must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
 
 import { CallError, DeadlineReached, type Disposition, type History, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
 import type { TaskDetail, TaskRecord } from "./generated.js";
 import { segment } from "./inputs.js";
-import { Api, asArray, asObject, type Core, type OpenCreate, RETRY } from "./transport.js";
+import { Api, asArray, asObject, clocks, type Core, type OpenCreate, RETRY } from "./transport.js";
 
 const PAGE = 100;
 const MAX_PAGES = 12;
@@ -37,7 +37,7 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
   for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);
   core.creates.add(open);
-  const sentAt = performance.now();
+  const sentAt = clocks();
   const shownTime = core.serviceTime() ?? Infinity;
   try {
     const path = `/api-key/model/${segment("model", model)}/task`;
@@ -50,8 +50,8 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
     // The task of a create of unknown outcome may still appear in the history.
     open.until = isRefused ? 0 : performance.now() + MIN_DOUBT;
     if (isRefused || !(error instanceof CallError)) throw error;
-    if (core.knowsKeys) throw Object.assign(new OutcomeUnknown(error, [], "not read", key), { isRetryable: isOwn });
-    const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
+    if (core.remembers(sentAt)) throw Object.assign(new OutcomeUnknown(error, [], "not read", key), { isRetryable: isOwn });
+    const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt[0]));
     const task = await find(api, open, createdAt, error);
     open.until = 0;
     return { task, isAdopted: true };
@@ -64,16 +64,11 @@ async function find(api: Api, open: OpenCreate, createdAt: () => number, lost: C
   const isRival = (other: OpenCreate) =>
     other !== open && other.model === open.model && other.inputs === open.inputs && other.until > performance.now();
   let matches: string[] = [];
-  let history: History = "unreadable";
+  let history: History;
   for (let number = 1; ; number++) {
     // Only an upload proves whose task it is when a clock of the service is wrong.
     const reach = !hasUploads ? ADOPT_TOLERANCE : number < MAX_SEARCHES ? 60_000 : 24 * 3_600_000;
-    try {
-      ({ matches, history } = await search(api, open, createdAt, reach));
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error;
-      history = "unreadable";
-    }
+    ({ matches, history } = await search(api, open, createdAt, reach).catch(ofCall(() => ({ matches, history: "unreadable" }))));
     const [only] = matches.length === 1 && (hasUploads || history === "complete") ? matches : [];
     if (only !== undefined && ![...api.core.creates].some(isRival) && !api.core.known.has(only)) {
       api.core.known.set(only, true);
@@ -85,6 +80,12 @@ async function find(api: Api, open: OpenCreate, createdAt: () => number, lost: C
     await api.sleep(pause);
   }
 }
+
+/** What follows a failed call; any other error is thrown. */
+const ofCall = <T>(next: (error: CallError) => T) => (error: unknown): T => {
+  if (error instanceof CallError) return next(error);
+  throw error;
+};
 
 /** Searches the history from its end backwards, and returns the tasks that match. */
 async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt: () => number, reach: number) {
@@ -110,17 +111,12 @@ async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt
   const candidates = [...new Set(recent.map((record) => record.task_id))].filter((task) => !core.known.has(task));
   const unread = candidates.filter((task) => !core.taskInputs.has(task));
   for (const task of unread.length > MAX_INPUT_READS ? [] : unread) {
-    try {
-      const { input_data: inputs } = asObject(await api.task(task));
-      if (inputs) core.taskInputs.set(task, fingerprint(inputs));
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error;
-    }
+    const { input_data: inputs } = asObject(await api.task(task).catch(ofCall(() => undefined)));
+    if (inputs) core.taskInputs.set(task, fingerprint(inputs));
   }
   isWhole &&= reachesBack() && candidates.every((task) => core.taskInputs.has(task));
   const matches = candidates.filter((task) => core.taskInputs.get(task) === wanted);
-  const history: History = isWhole ? "complete" : "partial";
-  return { matches, history };
+  return { matches, history: isWhole ? "complete" : ("partial" as History) };
 }
 
 /** A text that is equal for JSON that means the same: members in any order, without null. */
@@ -155,25 +151,21 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
     await reader.sleep(delay);
     if (!reader.left) break;
     let retryAfter = 0;
-    try {
-      const detail = asObject(await reader.task(task)) as unknown as TaskDetail;
-      status = detail.status ?? status;
-      if (status === "success" || status === "failed" || status === "canceled") return ended(api.core, task, detail);
-    } catch (error) {
-      if (!(error instanceof CallError)) throw error;
+    const detail: Partial<TaskDetail> = asObject(await reader.task(task).catch(ofCall((error) => {
       error.task = task;
       if (error.isPermanent || error.kind === "too-large") throw error;
       retryAfter = Math.min(error.context.retryAfter ?? 0, 600);
-    }
+    })));
+    status = detail.status ?? status;
+    if (status === "success" || status === "failed" || status === "canceled") return ended(api.core, task, detail as TaskDetail);
     delay = Math.max(next(), retryAfter * 1000);
   }
   let disposition: Disposition = status ? "the task has not ended" : "the state of the task is unknown";
   if (cancelAtDeadline && (status === undefined || status === "in_queue")) {
     disposition = "the task was canceled while it was queued";
-    await api.cancel(task).catch((error: unknown) => {
-      if (!(error instanceof CallError)) throw error;
-      disposition = error.context.inDoubt ? "whether the task was canceled is unknown" : "the task has not ended";
-    });
+    await api.cancel(task).catch(ofCall(({ context }) => {
+      disposition = context.inDoubt ? "whether the task was canceled is unknown" : "the task has not ended";
+    }));
   }
   throw new DeadlineReached(disposition, task);
 }

@@ -7,6 +7,8 @@ import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
 const MAX_RESPONSE = 16 * 1024 * 1024;
 const RETENTION = "idempotency-key-retention";
+/** Part of the retention that is not relied on, in milliseconds: the clocks of the service may differ. */
+const RETENTION_MARGIN = 3_600_000;
 const CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
 const CHECK_NETWORK = "check the network and the base URL, then try again";
 const HINTS: Record<number, string> = {
@@ -33,6 +35,9 @@ export interface LimitOptions {
   /** Ends the operation. A task that was created stays, and so do inputs that were stored. */
   signal?: AbortSignal | undefined;
 }
+
+/** The steady and the wall clock. A suspend of the machine may stop the steady one. */
+export const clocks = () => [performance.now(), Date.now()] as const;
 
 /** A response, with its body in memory. */
 export type Reply = [response: Response, body: Blob];
@@ -65,8 +70,8 @@ export class Core {
   readonly send: typeof fetch;
   readonly #key: string;
   #clock: number | undefined;
-  /** Whether the service announces that it knows idempotency keys. */
-  knowsKeys = false;
+  /** Milliseconds for which the service remembers an idempotency key, as it announces. */
+  #retention = 0;
   readonly budget = { left: RETRY.budget };
   /** Waits last as long as an outage, and would leave no retry for other calls. */
   readonly waitBudget = { left: RETRY.budget };
@@ -106,7 +111,12 @@ export class Core {
   note({ ok, headers }: Response): void {
     const time = Date.parse(headers.get("date") ?? "");
     if (ok && !Number.isNaN(time)) this.#clock = time - performance.now();
-    this.knowsKeys = headers.has(RETENTION) || (this.knowsKeys && !ok);
+    if (ok || headers.has(RETENTION)) this.#retention = Number(headers.get(RETENTION)) * 1000;
+  }
+
+  /** Whether the service remembers a key of that time. */
+  remembers(sentAt: readonly number[]): boolean {
+    return clocks().every((now, clock) => now - sentAt[clock]! < this.#retention - RETENTION_MARGIN);
   }
 }
 
@@ -196,9 +206,12 @@ export class Api extends Operations {
     if (body !== undefined) headers.set("content-type", "application/json");
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
-    let inDoubt = false;
-    const isKeyed = () => key !== undefined && this.core.knowsKeys;
+    let lost: CallError | undefined;
+    const sentAt = clocks();
+    const isKeyed = () => key !== undefined && this.core.remembers(sentAt);
     const send = async (attempt: number) => {
+      // It would make a second task.
+      if (lost && key !== undefined && !isKeyed()) throw Object.assign(lost, { isRetryable: false });
       try {
         const data = await this.#attempt<T>(name, url.href, init);
         const { data: task } = asObject(data);
@@ -213,11 +226,12 @@ export class Api extends Operations {
         error.isRetryable = isUnsent || ((repeatable || isKeyed()) && mayPass) || (isKeyed() && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
-        context.inDoubt = inDoubt ||= context.inDoubt;
+        context.inDoubt ||= lost !== undefined;
+        if (context.inDoubt) lost = error;
         throw error;
       }
     };
-    return this.retried(send, () => inDoubt && isKeyed());
+    return this.retried(send, () => lost !== undefined && isKeyed());
   }
 
   /** Repeats work after its retryable failures, with backoff; what may have made a task until the deadline, if there is one. */

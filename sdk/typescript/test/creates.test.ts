@@ -194,6 +194,35 @@ test("a create that stays unknown has the key that returns its task", async () =
   assert.match(unknown.hint, /look for the task in the history/);
 });
 
+for (const clock of ["steady", "wall"]) {
+  for (const limits of [{}, { deadlineMs: 1e9 }]) {
+    for (const arrives of [true, false]) {
+      test(`a create whose key is forgotten by now is not sent again: ${inspect({ clock, limits, arrives })}`, async ({ mock }) => {
+        await service.script(MODEL, "stay_queued");
+        const hours = 25 * 3_600_000;
+        let isOver = false;
+        // The machine is suspended when it has sent the create, or not.
+        const suspended: typeof fetch = async (url, init) => {
+          if (isOver || init?.method !== "POST") return fetch(url, init);
+          isOver = true;
+          if (arrives) await (await fetch(url, init)).text();
+          await service.advance(hours / 1000);
+          const now = clock === "wall" ? Date.now : performance.now.bind(performance);
+          mock.method(clock === "wall" ? Date : performance, "now", () => now() + hours);
+          throw new TypeError("the connection was lost");
+        };
+        const result = await service.client({ fetch: suspended, timeoutMs: 1e9 }).createOnce(MODEL, INPUTS, { key: "invoice-17", ...limits }).catch((error: unknown) => error);
+        if (!arrives) {
+          assert.ok(result instanceof OutcomeUnknown && result.key === undefined && !result.isRetryable, inspect(result));
+          assert.match(`${result.message} ${result.hint}`, /shows no matching task.*billed too/);
+        }
+        assert.deepEqual([...(await tasksByPicture(service)).values()], arrives ? [[result]] : []);
+        assert.equal((await service.requests("createTask")).length, Number(arrives));
+      });
+    }
+  }
+}
+
 test("a task of this client is not taken for the lost one", async () => {
   await service.script(MODEL, "stay_queued");
   const client = service.client({ fetch: withoutKeys });

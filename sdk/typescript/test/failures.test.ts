@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { gzipSync } from "node:zlib";
 import { CallError, Client, type ClientOptions, DeadlineReached, FileError, InferstoreError, InvalidArgument, type LimitOptions } from "../src/index.js";
 import { TRANSFER } from "../src/files.js";
 import { retryAfterOf } from "../src/transport.js";
@@ -88,6 +89,41 @@ test("an upload survives a store that fails", async () => {
   assert.match(String(await failure(client.download(downloadUrl, { maxSize: 10 }))), /more than 10 bytes/);
   await client.deleteFile(downloadUrl);
   assert.ok((await failure(client.download(downloadUrl))) instanceof FileError);
+});
+
+const PAGES = [
+  { headers: { "content-type": "text/html; charset=utf-8" }, body: "Sign in to the network." },
+  { headers: { "content-type": "text/plain" }, body: `\n<!DOCTYPE HTML><title>Sign in</title>${" ".repeat(100_000)}` },
+  { headers: { "content-type": "text/plain" }, body: "<html><h1>Sign in</h1></html>" },
+];
+
+test("a web page is no response of object storage", async () => {
+  await withRetry({ maxBackoff: 10 }, async () => {
+    for (const content of [PIXEL, Buffer.alloc(5_242_881)]) {
+      for (const page of PAGES) {
+        await service.fault("status", { operation: content === PIXEL ? "postObject" : "putObject", status: 200, times: 1, ...page });
+        const { downloadUrl } = await client.upload(new File([content], "a.png"));
+        await service.fault("status", { operation: "getObject", status: 200, times: 1, ...PAGES[0] });
+        assert.equal((await client.download(downloadUrl)).size, content.length);
+      }
+    }
+    const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
+    for (const operation of ["postObject", "getObject"]) await service.fault("status", { operation, status: 200, ...PAGES[0] });
+    for (const work of [() => client.upload(new File([PIXEL], "a.png")), () => client.download(downloadUrl)]) {
+      const error = await failure(work());
+      assert.ok(error instanceof FileError && error.isRetryable && /a web page in place of object storage/.test(error.message), inspect(error));
+    }
+  });
+  await scripted(() => [200, { "content-type": "text/html" }, "<html>"], async (origin) => {
+    for (const path of ["a", "a.html?as=.png", "a.unknown"]) assert.equal(await (await client.download(`${origin}/${path}`)).text(), "<html>");
+  });
+});
+
+test("a download with an encoding is refused", async () => {
+  await scripted(() => [200, { "content-encoding": "gzip" }, gzipSync(PIXEL)], async (origin) => {
+    const error = await failure(client.download(`${origin}/a.png`));
+    assert.ok(error instanceof FileError && !error.isRetryable && /encoded as "gzip"/.test(error.message), inspect(error));
+  });
 });
 
 test("an upload target is requested with the retries of one call", async () => {

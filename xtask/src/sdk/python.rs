@@ -38,8 +38,8 @@ impl<'a> File<'a> {
                 self.text,
                 "\n    {prefix}def {method}(self, model: str, inputs: Mapping[str, Any], **options: Any) -> {}:\n        \
                  \"\"\"{documentation}\"\"\"\n        return {wait}self._{method}(model, inputs, **options)\n\n    \
-                 @abstractmethod\n    {prefix}def _{method}(\n        self, model: str, inputs: Mapping[str, Any], \
-                 **options: Any\n    ) -> {}: ...\n",
+                 {prefix}def _{method}(\n        self, /, model: str, inputs: Mapping[str, Any], **options: Any\n    \
+                 ) -> {}:\n        raise NotImplementedError\n",
                 result("Any"),
                 result("Any")
             )?;
@@ -52,7 +52,7 @@ impl<'a> File<'a> {
         let wait = if prefix.is_empty() { "" } else { "await " };
         write!(
             self.text,
-            "\n    @abstractmethod\n    {prefix}def _operation(\n        self, name: str, method: str, path: str, \
+            "\n    @abstractmethod\n    {prefix}def _operation(\n        self, /, name: str, method: str, path: str, \
              **options: Unpack[CallOptions]\n    ) -> Any: ...\n"
         )?;
         for operation in self.operations(document) {

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 import httpx
 
 from . import _files, _tasks
-from ._generated import AsyncRuns, Operations, Runs
+from ._generated import Operations, Runs
 from ._transport import Api, AsyncIo, BlockingIo, Core
 
 P = ParamSpec("P")
@@ -75,7 +75,7 @@ class Client(Operations, Runs):
     _operation = _blocking(Api._operation)
 
 
-class AsyncClient(Api, AsyncRuns):
+class AsyncClient(Api):
     """A client of the service for asyncio and trio. Tasks can share it. Its settings are those of `Client`."""
 
     def __init__(

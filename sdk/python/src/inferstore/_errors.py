@@ -44,9 +44,6 @@ class Redactor:
         found = {text for secret in secrets for text in (secret, json.dumps(secret)[1:-1]) if secret}
         self._secrets = sorted(found, key=len, reverse=True)
 
-    def __repr__(self) -> str:
-        return "Redactor()"
-
     def with_target(self, url: str, fields: Iterable[tuple[str, str]] = ()) -> Redactor:
         """Also masks the query of a presigned URL and the fields of its form."""
         query = urlsplit(url).query

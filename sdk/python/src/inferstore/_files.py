@@ -28,9 +28,11 @@ from ._types import File, FileInput, Outcome, Seconds, UploadedFile, as_object
 MAX_SIZE = 104_857_600
 MAX_IN_MEMORY = 256 * 1024 * 1024
 MAX_REDIRECTS = 10
-MAX_FRESH_TARGETS = 2
 CHUNK = 64 * 1024
-TRANSFER_TIMEOUT = 30.0
+TRANSFER_TIMEOUT, MIN_THROUGHPUT = 30.0, 32 * 1024
+"""The longest pause of a transfer in seconds, and the bytes per second of the slowest line, which may lie in buffers."""
+PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+)?html\b", re.IGNORECASE)
+"""The begin of a web page, as a gateway or the portal of a network sends it."""
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
 SIGNATURES = {rb"\x89PNG\r\n\x1a\n": "png", rb"\xff\xd8\xff": "jpeg", rb"GIF8": "gif", rb"RIFF....WEBP": "webp"}
 INCOMPLETE = "the transfer is not complete"
@@ -131,17 +133,16 @@ async def upload(
 async def store(api: Api, source: Source, folder: str, org_username: str | None = None) -> UploadedFile:
     """Uploads a file, again with a new target when its target was rejected."""
     target: Target | None = None
-    fresh = 0
 
     async def send(_: int) -> UploadedFile:
-        nonlocal target, fresh
+        nonlocal target
         target = target or await presign(api, source, folder, org_username)
         make, redactor, url = target
         try:
-            await transfer(api, source.label, make(), redactor, Receiver(api._end, CHUNK))
+            await transfer(api, source.label, make(), redactor, Receiver(api._end))
         except FileError as error:
-            if error.expired and fresh < MAX_FRESH_TARGETS:
-                target, fresh, error.is_retryable = None, fresh + 1, True
+            if error.expired:
+                target, error.is_retryable = None, True
             raise
         return UploadedFile(url, source.name, source.mime, source.size)
 
@@ -163,12 +164,9 @@ async def presign(api: Api, source: Source, folder: str, org_username: str | Non
         report = "report it to the operator of the service"
         raise FileError(source.label, "the upload target of the service is not a URL with fields", report)
     pairs = [(str(name), str(value)) for name, value in fields.items() if isinstance(value, (str, int))]
+    redactor = api._core.redactor.with_target(endpoint, pairs)
     # The target grants access: it is in no field that a `repr` shows.
-    return (
-        lambda: request_of(source, endpoint, pairs, api._end),
-        api._core.redactor.with_target(endpoint, pairs),
-        url,
-    )
+    return lambda: request_of(source, endpoint, pairs, api._end), redactor, url
 
 
 def request_of(source: Source, endpoint: str, fields: list[tuple[str, str]], until: float) -> httpx.Request:
@@ -192,17 +190,23 @@ def quotable(name: str) -> str:
 
 
 async def transfer(
-    api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver
+    api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver, mime: str | None = ""
 ) -> httpx.Response:
-    """One exchange with object storage."""
+    """One exchange with object storage. `mime`: the type of the response by the URL, `None` if that shows none."""
+    timeout = TRANSFER_TIMEOUT + int(request.headers.get("content-length", 0)) / MIN_THROUGHPUT
     try:
-        response = await api._exchange(request, receiver, TRANSFER_TIMEOUT)
+        response = await api._exchange(request, receiver, timeout)
     except TooLarge:
         raise FileError(label, f"the content has more than {receiver.max_size} bytes") from None
     except httpx.RequestError as error:
         problem = f"object storage gave no response: {redactor.reason(error)}"
         raise FileError(label, problem, is_retryable=api._left > 0) from None
-    status = response.status_code
+    status, encoding = response.status_code, response.headers.get("content-encoding", "identity")
+    is_page = media_type(response) == "text/html" or PAGE.match(receiver.body)
+    if response.is_success and is_page and mime not in (None, "text/html"):
+        raise FileError(label, f"a web page in place of object storage responded with {status}", is_retryable=True)
+    if response.is_success and receiver.write and encoding != "identity":
+        raise FileError(label, f"the content came encoded as {shown(encoding)}, against the request")
     if response.is_success or (response.next_request and receiver.write):
         return response
     text = receiver.body.decode(errors="replace")
@@ -219,18 +223,22 @@ async def transfer(
     )
 
 
+def media_type(response: httpx.Response) -> str:
+    return str(response.headers.get("content-type", "")).split(";")[0].strip().lower()
+
+
 async def fetch(api: Api, url: str, sink: BinaryIO, max_size: int = 2**63) -> httpx.Response:
     """Downloads a URL into a file, from its begin in each attempt, and follows redirects without the key."""
     if not is_web_url(url):
         raise InvalidArgument("url: the download is not a URL with http or https")
-    label = urlsplit(url).hostname or ""
+    label, mime = urlsplit(url).hostname or "", mimetypes.guess_type(urlsplit(url).path)[0]
 
     async def follow(_: int) -> httpx.Response:
         request = httpx.Request("GET", url, headers={"accept-encoding": "identity"})
         for _ in range(MAX_REDIRECTS + 1):
             redactor = api._core.redactor.with_target(url).with_target(str(request.url))
             sink.truncate(sink.seek(0))
-            response = await transfer(api, label, request, redactor, Receiver(api._end, max_size, sink.write))
+            response = await transfer(api, label, request, redactor, Receiver(api._end, max_size, sink.write), mime)
             if response.status_code == 206:
                 raise FileError(label, "the server sent a part of the content only")
             if response.next_request is None:
@@ -302,8 +310,7 @@ async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, 
             with open(part, "wb") as file, api._bounded(INCOMPLETE):
                 response = await fetch(api, url, file)
             if is_stem:
-                mime = response.headers.get("content-type", "").split(";")[0].strip()
-                extension = mimetypes.guess_extension(mime) or Path(urlsplit(url).path).suffix[:9]
+                extension = mimetypes.guess_extension(media_type(response)) or Path(urlsplit(url).path).suffix[:9]
                 stem, target, number = target, target.with_name(target.name + extension), 1
                 while target.exists():
                     number += 1

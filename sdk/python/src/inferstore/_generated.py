@@ -642,7 +642,7 @@ class Operations:
 
     @abstractmethod
     def _operation(
-        self, name: str, method: str, path: str, **options: Unpack[CallOptions]
+        self, /, name: str, method: str, path: str, **options: Unpack[CallOptions]
     ) -> Any: ...
 
     def balance(self) -> AccountBalance:
@@ -810,10 +810,10 @@ class Runs:
         """Uploads the files, creates the task at most once, waits for it, and returns its outcome."""
         return self._run(model, inputs, **options)
 
-    @abstractmethod
     def _run(
-        self, model: str, inputs: Mapping[str, Any], **options: Any
-    ) -> Outcome[Any]: ...
+        self, /, model: str, inputs: Mapping[str, Any], **options: Any
+    ) -> Outcome[Any]:
+        raise NotImplementedError
 
     @overload
     def create_once(
@@ -899,10 +899,10 @@ class Runs:
         """Creates the task at most once, and returns its identifier."""
         return self._create_once(model, inputs, **options)
 
-    @abstractmethod
     def _create_once(
-        self, model: str, inputs: Mapping[str, Any], **options: Any
-    ) -> str: ...
+        self, /, model: str, inputs: Mapping[str, Any], **options: Any
+    ) -> str:
+        raise NotImplementedError
 
 
 class AsyncOperations:
@@ -910,7 +910,7 @@ class AsyncOperations:
 
     @abstractmethod
     async def _operation(
-        self, name: str, method: str, path: str, **options: Unpack[CallOptions]
+        self, /, name: str, method: str, path: str, **options: Unpack[CallOptions]
     ) -> Any: ...
 
     async def balance(self) -> AccountBalance:
@@ -1078,10 +1078,10 @@ class AsyncRuns:
         """Uploads the files, creates the task at most once, waits for it, and returns its outcome."""
         return await self._run(model, inputs, **options)
 
-    @abstractmethod
     async def _run(
-        self, model: str, inputs: Mapping[str, Any], **options: Any
-    ) -> Outcome[Any]: ...
+        self, /, model: str, inputs: Mapping[str, Any], **options: Any
+    ) -> Outcome[Any]:
+        raise NotImplementedError
 
     @overload
     async def create_once(
@@ -1167,7 +1167,7 @@ class AsyncRuns:
         """Creates the task at most once, and returns its identifier."""
         return await self._create_once(model, inputs, **options)
 
-    @abstractmethod
     async def _create_once(
-        self, model: str, inputs: Mapping[str, Any], **options: Any
-    ) -> str: ...
+        self, /, model: str, inputs: Mapping[str, Any], **options: Any
+    ) -> str:
+        raise NotImplementedError

@@ -1,7 +1,7 @@
 """Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
-Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
-was lost is sent again with its key until its deadline. Elsewhere it is looked for in the task history: the model, the
+Every create carries an idempotency key. While the service certainly remembers the key, as it announces, a create whose
+response was lost is sent again until its deadline. Otherwise it is looked for in the task history: the model, the
 inputs and the time must match, and the task must not belong to another create of this client. Exactly one match is
 adopted.
 """
@@ -13,6 +13,7 @@ import json
 import random
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -25,7 +26,7 @@ from typing import Any, cast
 from . import _errors as errors
 from ._files import Source, store
 from ._inputs import check, is_file, number, numeric, segment
-from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain
+from ._transport import INITIAL_BACKOFF, LAST_ATTEMPT, Api, Core, OpenCreate, encode, plain, timestamp
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -44,10 +45,10 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
     core, this = api._core, OpenCreate(model, fingerprint(inputs))
     with core.lock:
         core.creates = [other for other in core.creates if other.until > monotonic()] + [this]
-    sent_at, shown_time = monotonic(), core.service_time()
+    sent_at, shown_time = (monotonic(), time.time()), core.service_time()
 
     def created_at() -> datetime:
-        counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at)
+        counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at[0])
         return min(shown_time or counted, counted)
 
     try:
@@ -61,7 +62,7 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
         if not lost.in_doubt:
             this.until = 0.0
             raise
-        if core.knows_keys:
+        if core.remembers(sent_at):
             raise errors.OutcomeUnknown(lost, [], "not read", key) from lost
         task = await find(api, this, created_at, key, lost)
         this.until = 0.0
@@ -80,10 +81,9 @@ async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], k
         if attempt == MAX_SEARCHES and has_uploads:
             # Only an upload proves whose task it is when a clock of the service is wrong.
             reach = timedelta(days=1)
-        try:
+        history = "unreadable"
+        with suppress(errors.CallError):
             matches, history = await search(api, this, created_at, reach)
-        except errors.CallError:
-            history = "unreadable"
         is_proof = len(matches) == 1 and (has_uploads or history == "complete")
         if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
             return matches[0]
@@ -108,7 +108,7 @@ async def search(
     end = max(total + PAGE // 2, PAGE)
 
     def is_before(record: Record) -> bool:
-        created = timestamp(record.get("created_at"))
+        created = timestamp(datetime.fromisoformat, record.get("created_at"))
         # A record without a readable time may match.
         return created is not None and created < earliest
 
@@ -120,10 +120,8 @@ async def search(
         found = as_object(await api.tasks(limit=limit, offset=end - limit)).get("records") or []
         page = [record for record in found if isinstance(as_object(record).get("task_id"), str)]
         # Nothing is missing when a page is full, and the last one has room for more.
-        is_last = end > total
-        is_whole = is_whole and (
-            len(page) < limit and end - limit + len(page) >= total if is_last else len(page) == limit
-        )
+        is_full = len(page) < limit and end - limit + len(page) >= total if end > total else len(page) == limit
+        is_whole = is_whole and is_full
         records, end = page + records, end - limit
     recent = {
         record["task_id"]: None
@@ -133,12 +131,10 @@ async def search(
     candidates = [task for task in recent if task not in core.known]
     unread = [task for task in candidates if task not in core.task_inputs]
     for task in unread if len(unread) <= MAX_INPUT_READS else ():
-        try:
+        with suppress(errors.CallError):
             inputs = as_object(await api.task(task)).get("input_data")
-        except errors.CallError:
-            continue
-        if isinstance(inputs, dict):
-            core.remember(core.task_inputs, task, fingerprint(inputs))
+            if isinstance(inputs, dict):
+                core.remember(core.task_inputs, task, fingerprint(inputs))
     is_whole = is_whole and reaches_back() and all(task in core.task_inputs for task in candidates)
     matches = [task for task in candidates if core.task_inputs.get(task) == this.inputs]
     return matches, "complete" if is_whole else "partial"
@@ -155,14 +151,6 @@ def fingerprint(value: Any) -> str:
     if exact is not None:
         return str(Decimal(str(exact)).normalize())
     return json.dumps(value)
-
-
-def timestamp(text: object) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def poll_delay(waited: float, jitter: float) -> float:
@@ -289,10 +277,8 @@ async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, 
     """Checks the inputs against the declaration, which is read again when the cached one refuses them."""
     read_at, declared = api._core.declarations.get(model, (float("-inf"), {}))
     if monotonic() - read_at < DECLARATION_TTL:
-        try:
+        with suppress(errors.InvalidInputs):
             return check(model, declared, inputs)
-        except errors.InvalidInputs:
-            pass
     declared = as_object(as_object(await api.declaration(model)).get("input_format"))
     declared = {name: as_object(descriptor) for name, descriptor in declared.items()}
     api._core.declarations[model] = monotonic(), declared

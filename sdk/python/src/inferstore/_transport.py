@@ -28,13 +28,15 @@ import anyio
 import httpx
 
 from . import _errors as errors
-from ._generated import DECIMALS, AsyncOperations, CallOptions
+from ._generated import DECIMALS, AsyncOperations, AsyncRuns, CallOptions
 from ._inputs import is_web_url, number
 from ._types import Seconds, as_object
 
 T = TypeVar("T")
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 RETENTION = "idempotency-key-retention"
+RETENTION_MARGIN = 3600.0
+"""Seconds of the retention that are not relied on: the clocks of the service may differ."""
 MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
@@ -46,6 +48,7 @@ PASSING = (None, 408, 429, 502, 503, 504)
 MAX_TASKS = 100_000
 LATE = "the deadline passed, or the response was not complete in time"
 LOOPBACK = r"(.+\.)?localhost|127(\.[0-9]+){3}|::1"
+VARIABLES = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
 CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1"
 HINTS = {
     401: "check the API key, and that the base URL leads to its service",
@@ -59,17 +62,15 @@ EXCHANGE = ContextVar("EXCHANGE", default=False)
 """Whether a request of this package is sent."""
 
 
-class _MaskQueries(logging.Filter):
+def _mask_queries(record: logging.LogRecord) -> bool:
     """Masks the queries of this package in the logs of the HTTP library: those of stored files grant access."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if EXCHANGE.get():
-            record.msg, record.args = re.sub(r"\?\S+", "?" + errors.MASK, record.getMessage()), ()
-        return True
+    if EXCHANGE.get():
+        record.msg, record.args = re.sub(r"\?\S+", "?" + errors.MASK, record.getMessage()), ()
+    return True
 
 
 for _name in ("httpx", "httpcore.http11", "httpcore.http2"):
-    logging.getLogger(_name).addFilter(_MaskQueries())
+    logging.getLogger(_name).addFilter(_mask_queries)
 
 
 class TooLarge(Exception):
@@ -109,7 +110,11 @@ class Connections(Generic[Http]):
     @property
     def http(self) -> Http:
         process = os.getpid()
-        return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
+        try:
+            return self.given or self.made.get(process) or self.made.setdefault(process, self.kind(mounts=self.direct))
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+            problem = f"the environment holds no usable proxies or certificates: {errors.Redactor(()).reason(error)}"
+            raise errors.InvalidArgument(f"{problem}; check {VARIABLES}") from None
 
 
 class BlockingIo(Connections[httpx.Client]):
@@ -162,13 +167,6 @@ class AsyncIo(Connections[httpx.AsyncClient]):
 Io: TypeAlias = BlockingIo | AsyncIo
 
 
-@dataclass
-class Secret:
-    """A text that no `repr` shows."""
-
-    text: str = field(repr=False)
-
-
 @dataclass(eq=False)
 class OpenCreate:
     """A create that may still add its task to the history."""
@@ -180,6 +178,8 @@ class OpenCreate:
 
 class Core:
     """Settings of a client and its memory, shared by its threads."""
+
+    lock = threading.Lock()
 
     def __init__(
         self, io: Io, base_url: str | None, api_key: str | None, read_timeout: float, allow_insecure_http: bool
@@ -201,10 +201,11 @@ class Core:
         local = ("*localhost", "127.0.0.1", "[::1]", *([url.host] if url.host.startswith("127.") else []))
         self.io, io.direct = io, dict.fromkeys(f"all://{host}" for host in local)
         self.base_url, self.read_timeout = base_url.rstrip("/"), read_timeout
-        self.key, self.redactor = Secret(api_key), errors.Redactor([api_key])
-        self.knows_keys = False
-        """Whether the service announces that it knows idempotency keys."""
-        self.lock = threading.Lock()
+        self.redactor, key = errors.Redactor([api_key]), api_key
+        # No `repr` shows what a function returns.
+        self.key: Callable[[], str] = lambda: key
+        self.retention = 0.0
+        """Seconds for which the service remembers an idempotency key, as it announces; 0 if it knows none."""
         self.budgets = {False: float(RETRY_BUDGET), True: float(RETRY_BUDGET)}
         """Retries that are left: those of calls, and those of waits, which last as long as an outage."""
         self.date: tuple[datetime, float] | None = None
@@ -215,12 +216,17 @@ class Core:
         self.declarations: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def note(self, response: httpx.Response, is_wait: bool) -> None:
-        """Notes what a response announces: the clock of the service, and whether it knows idempotency keys."""
-        date, is_success = http_date(response.headers.get("date")), response.is_success
+        """Notes what a response announces: the clock of the service, and for how long it remembers idempotency keys."""
+        date, is_success = timestamp(parsedate_to_datetime, response.headers.get("date")), response.is_success
+        announced = response.headers.get(RETENTION, "0" if is_success else None)
         with self.lock:
             self.date = (date, monotonic()) if date and is_success else self.date
-            self.knows_keys = RETENTION in response.headers or (self.knows_keys and not is_success)
+            self.retention = self.retention if announced is None else float(announced.isdecimal() and announced)
             self.budgets[is_wait] = min(self.budgets[is_wait] + 0.5 * is_success, RETRY_BUDGET)
+
+    def remembers(self, sent_at: tuple[float, float]) -> bool:
+        """Returns whether the service remembers a key of that time, by both clocks: a suspend may stop the steady one."""
+        return max(monotonic() - sent_at[0], time.time() - sent_at[1]) < self.retention - RETENTION_MARGIN
 
     def may_retry(self, is_wait: bool) -> bool:
         """Takes a retry from a budget of the client; `False` if there is none."""
@@ -244,8 +250,7 @@ class Core:
 
     def has_rival(self, create: OpenCreate) -> bool:
         """Returns whether another create with the same inputs may still add its task to the history."""
-        with self.lock:
-            same = [other for other in self.creates if (other.model, other.inputs) == (create.model, create.inputs)]
+        same = [other for other in self.creates if (other.model, other.inputs) == (create.model, create.inputs)]
         return any(other is not create and other.until > monotonic() for other in same)
 
     def claim(self, task: str) -> bool:
@@ -253,7 +258,12 @@ class Core:
         return self.remember(self.known, task, None)
 
 
-class Api(AsyncOperations):
+if hasattr(os, "register_at_fork"):
+    # A forked process would wait forever for a thread that it does not have.
+    os.register_at_fork(before=Core.lock.acquire, after_in_parent=Core.lock.release, after_in_child=Core.lock.release)
+
+
+class Api(AsyncOperations, AsyncRuns):
     """The calls of one operation of a client, within its deadline."""
 
     def __init__(self, core: Core, deadline: Seconds = None, is_wait: bool = False) -> None:
@@ -274,7 +284,8 @@ class Api(AsyncOperations):
 
     async def _operation(self, name: str, method: str, path: str, **options: Unpack[CallOptions]) -> Any:
         """Sends a call, retries it as far as it is safe, and returns the `data` of its envelope."""
-        core, in_doubt, key, body = self._core, False, options.get("key"), options.get("json_body")
+        core, key, body, sent_at = self._core, options.get("key"), options.get("json_body"), (monotonic(), time.time())
+        lost: errors.CallError | None = None
         parameters = {name: str(value) for name, value in options.get("query", {}).items() if value is not None}
         url = httpx.URL(core.base_url + path, params=parameters)
         headers = {"accept": "application/json", "user-agent": "inferstore-python"}
@@ -283,8 +294,12 @@ class Api(AsyncOperations):
         content = None if body is None else encode({name: body[name] for name in body if body[name] is not None})
 
         async def attempt(number: int) -> Any:
-            nonlocal in_doubt
-            request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
+            nonlocal lost
+            if lost and key is not None and not core.remembers(sent_at):
+                # It would make a second task.
+                lost.is_retryable = False
+                raise lost
+            request = httpx.Request(method, url, headers={"x-api-key": core.key(), **headers}, content=content)
             try:
                 data = await self._attempt(name, request)
                 task = as_object(data).get("data")
@@ -294,13 +309,13 @@ class Api(AsyncOperations):
                 return data
             except errors.CallError as error:
                 # With a key, whatever leaves a doubt is sent again.
-                is_keyed = key is not None and core.knows_keys
+                is_keyed = key is not None and core.remembers(sent_at)
                 is_safe = is_keyed or options.get("repeatable", True)
                 may_pass = not error.is_too_large if isinstance(error, errors.DecodeError) else error.status in PASSING
                 is_unsent = isinstance(error, errors.TransportError) and not error.in_doubt
                 error.is_retryable = is_unsent or (is_safe and may_pass) or (is_keyed and error.in_doubt)
-                error.attempts, error.in_doubt = number, in_doubt or error.in_doubt
-                in_doubt = error.in_doubt
+                error.attempts, error.in_doubt = number, error.in_doubt or lost is not None
+                lost = error if error.in_doubt else None
                 if number > 1:
                     error.args = (f"{error} (after {number} attempts)",)
                 raise
@@ -412,13 +427,14 @@ def retry_after(headers: httpx.Headers) -> float | None:
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
-    date, now = http_date(value), http_date(headers.get("date")) or datetime.now(timezone.utc)
+    date = timestamp(parsedate_to_datetime, value)
+    now = timestamp(parsedate_to_datetime, headers.get("date")) or datetime.now(timezone.utc)
     return max((date - now).total_seconds(), 0.0) if date else None
 
 
-def http_date(text: str | None) -> datetime | None:
+def timestamp(parse: Callable[[str], datetime], text: object) -> datetime | None:
     try:
-        date = parsedate_to_datetime(text or "")
+        date = parse(str(text))
     except (ValueError, TypeError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=timezone.utc)
