@@ -230,7 +230,7 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let status = response.status();
     let text = response.text().await.map_err(failed)?;
     let failure = serde_json::from_str::<Failure>(&text).ok();
-    // A proxy returns 404, too, while the service restarts.
+    // A proxy returns 404, too, while the service restarts, and 401 if it wants a login of its own.
     let is_of_service = failure.is_some();
     let message = || match failure {
         Some(failure) => failure.message,
@@ -243,9 +243,11 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
                 Err(Refusal::Later(format!("the response of the service cannot be decoded: {cause}")))
             }
         },
-        StatusCode::UNAUTHORIZED => Err(Refusal::Key),
+        StatusCode::UNAUTHORIZED if is_of_service => Err(Refusal::Key),
         StatusCode::NOT_FOUND | StatusCode::CONFLICT if is_of_service => Err(Refusal::Gone),
-        StatusCode::NOT_FOUND | StatusCode::CONFLICT => Err(Refusal::Later(message())),
+        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::CONFLICT => {
+            Err(Refusal::Later(message()))
+        }
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
         status if status.is_client_error() => Err(Refusal::Refused(message())),
         _ => Err(Refusal::Later(message())),
@@ -261,17 +263,23 @@ mod tests {
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
-    async fn a_404_ends_a_lease_when_it_comes_from_the_service_and_not_from_a_proxy()
+    async fn a_401_or_404_counts_when_it_comes_from_the_service_and_not_from_a_proxy()
     -> Result<(), Box<dyn std::error::Error>> {
         let of_proxy = "<html>no such page</html>";
         let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
-        for (body, is_gone) in [(of_proxy, false), (of_service, true)] {
-            let url = Server::answering(response("404 Not Found", "text/html", body)).origin();
+        for (status, body, is_final) in [
+            ("404 Not Found", of_proxy, false),
+            ("404 Not Found", of_service, true),
+            ("401 Unauthorized", of_proxy, false),
+            ("401 Unauthorized", of_service, true),
+        ] {
+            let url = Server::answering(response(status, "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
             let service = Service::new(&config, &NodeKey::new("key"), &Way::default())?;
             let refused = service.deregister("node").await;
-            assert_eq!(matches!(refused, Err(Refusal::Gone)), is_gone, "{refused:?}");
+            assert_eq!(matches!(refused, Err(Refusal::Gone | Refusal::Key)), is_final, "{refused:?}");
+            assert_eq!(matches!(refused, Err(Refusal::Later(_))), !is_final, "{refused:?}");
         }
         Ok(())
     }
