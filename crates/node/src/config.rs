@@ -39,6 +39,8 @@ pub struct Config {
     pub allow_plain_http: bool,
     /// PEM file of certificates that are trusted beside those of the system.
     pub cacert: Option<PathBuf>,
+    /// Proxy of the requests to the service and its files, instead of those of the environment.
+    pub proxy: Option<String>,
     /// Graceful shutdown: time that runs in progress have to finish; the node then releases the other leases.
     #[serde(default = "drain_seconds")]
     pub drain_seconds: u64,

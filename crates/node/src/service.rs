@@ -7,7 +7,7 @@ use bytes::Bytes;
 use inferstore_fetch::{Certificates, over_ring_trusting};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode};
+use reqwest::{Client, ClientBuilder, Proxy, RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,6 +22,36 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a log, which must not delay the end of a run for long.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
 const FILE_TIMEOUT: Duration = Duration::from_mins(10);
+
+const PREPARING: &str = "preparing to call the service";
+
+/// Way to the service and its files: the certificates that are trusted, and the proxy of the settings.
+#[derive(Default)]
+pub(crate) struct Way {
+    trusted: Certificates,
+    proxy: Option<Proxy>,
+}
+
+impl Way {
+    pub(crate) fn of(config: &Config) -> Result<Self, Error> {
+        let trusted = config.cacert.as_deref().map(Certificates::read).transpose();
+        let trusted = trusted.map_err(|why| Error::new(PREPARING, why))?.unwrap_or_default();
+        let proxy = config.proxy.as_deref().map(Proxy::all).transpose();
+        let proxy = proxy.map_err(|_| Error::new(PREPARING, "the proxy of the settings is no URL"))?;
+        Ok(Self { trusted, proxy })
+    }
+
+    /// Returns a builder of clients for an address. Without a proxy of the settings, plain `http` to this machine uses
+    /// none: a proxy of the environment would carry key and files unencrypted to another one.
+    pub(crate) fn client(&self, address: &Url) -> ClientBuilder {
+        let client = over_ring_trusting(Client::builder(), &self.trusted);
+        match &self.proxy {
+            Some(proxy) => client.proxy(proxy.clone()),
+            None if address.scheme() == "http" && is_this_machine(address) => client.no_proxy(),
+            None => client,
+        }
+    }
+}
 
 pub(crate) struct Service {
     http: Client,
@@ -89,11 +119,11 @@ struct Failure {
 }
 
 impl Service {
-    pub(crate) fn new(config: &Config, key: &NodeKey, trusted: &Certificates) -> Result<Self, Error> {
-        let doing = "preparing to call the service";
-        let mut key = HeaderValue::from_str(key.text()).map_err(|cause| Error::new(doing, cause))?;
+    pub(crate) fn new(config: &Config, key: &NodeKey, way: &Way) -> Result<Self, Error> {
+        let mut key = HeaderValue::from_str(key.text()).map_err(|cause| Error::new(PREPARING, cause))?;
         key.set_sensitive(true);
-        let http = over_ring_trusting(Client::builder(), trusted)
+        let http = way
+            .client(&config.service)
             .user_agent(concat!("inferstore-node/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(
                 reqwest::header::HeaderName::from_static("x-node-key"),
@@ -102,7 +132,7 @@ impl Service {
             // The key goes to the service only, never to the target of a redirect.
             .redirect(Policy::none())
             .connect_timeout(Duration::from_secs(10));
-        let http = without_proxy(http, &config.service).build().map_err(|cause| Error::new(doing, cause))?;
+        let http = http.build().map_err(|cause| Error::new(PREPARING, cause))?;
         Ok(Self { http, root: format!("{}/nodes/v1", config.service.as_str().trim_end_matches('/')) })
     }
 
@@ -180,12 +210,6 @@ impl Service {
     }
 }
 
-/// Disables the proxy for plain `http` to this machine: a proxy would carry key and files unencrypted to another one.
-pub(crate) fn without_proxy(builder: ClientBuilder, address: &Url) -> ClientBuilder {
-    let is_plain_loopback = address.scheme() == "http" && is_this_machine(address);
-    if is_plain_loopback { builder.no_proxy() } else { builder }
-}
-
 fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
     format!("/{node}/tasks/{}/{}/{rest}", lease.task, lease.attempt)
 }
@@ -206,7 +230,7 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let status = response.status();
     let text = response.text().await.map_err(failed)?;
     let failure = serde_json::from_str::<Failure>(&text).ok();
-    // A proxy returns 404, too, while the service restarts.
+    // A proxy returns 404, too, while the service restarts, and 401 if it wants a login of its own.
     let is_of_service = failure.is_some();
     let message = || match failure {
         Some(failure) => failure.message,
@@ -219,9 +243,11 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
                 Err(Refusal::Later(format!("the response of the service cannot be decoded: {cause}")))
             }
         },
-        StatusCode::UNAUTHORIZED => Err(Refusal::Key),
+        StatusCode::UNAUTHORIZED if is_of_service => Err(Refusal::Key),
         StatusCode::NOT_FOUND | StatusCode::CONFLICT if is_of_service => Err(Refusal::Gone),
-        StatusCode::NOT_FOUND | StatusCode::CONFLICT => Err(Refusal::Later(message())),
+        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::CONFLICT => {
+            Err(Refusal::Later(message()))
+        }
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
         status if status.is_client_error() => Err(Refusal::Refused(message())),
         _ => Err(Refusal::Later(message())),
@@ -237,19 +263,43 @@ mod tests {
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
-    async fn a_404_ends_a_lease_when_it_comes_from_the_service_and_not_from_a_proxy()
+    async fn a_401_or_404_counts_when_it_comes_from_the_service_and_not_from_a_proxy()
     -> Result<(), Box<dyn std::error::Error>> {
         let of_proxy = "<html>no such page</html>";
         let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
-        for (body, is_gone) in [(of_proxy, false), (of_service, true)] {
-            let url = Server::answering(response("404 Not Found", "text/html", body)).origin();
+        for (status, body, is_final) in [
+            ("404 Not Found", of_proxy, false),
+            ("404 Not Found", of_service, true),
+            ("401 Unauthorized", of_proxy, false),
+            ("401 Unauthorized", of_service, true),
+        ] {
+            let url = Server::answering(response(status, "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let refused = Service::new(&config, &NodeKey::new("key"), &Certificates::default())?
-                .deregister("node")
-                .await;
-            assert_eq!(matches!(refused, Err(Refusal::Gone)), is_gone, "{refused:?}");
+            let service = Service::new(&config, &NodeKey::new("key"), &Way::default())?;
+            let refused = service.deregister("node").await;
+            assert_eq!(matches!(refused, Err(Refusal::Gone | Refusal::Key)), is_final, "{refused:?}");
+            assert_eq!(matches!(refused, Err(Refusal::Later(_))), !is_final, "{refused:?}");
         }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_service_and_its_files_are_called_through_the_proxy_of_the_settings()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let registered = r#"{"data":{"node":"n","run_seconds":1,"storage_url":"http://files.invalid/"}}"#;
+        let proxy = Server::answering(response("200 OK", "application/json", registered)).origin();
+        let settings = json!({
+            "service": "http://service.invalid", "allow_plain_http": true, "proxy": proxy,
+            "models": { "a": { "command": ["true"] } }
+        });
+        let mut config = Config::from_json(&settings.to_string())?;
+        let way = Way::of(&config)?;
+        let service = Service::new(&config, &NodeKey::new("key"), &way)?;
+        let storage = service.register(&[]).await.map_err(|refusal| format!("{refusal:?}"))?.storage_url;
+        assert_eq!(way.client(&storage).build()?.get(storage).send().await?.text().await?, registered);
+        config.proxy = Some("http://[".to_owned());
+        assert!(Way::of(&config).is_err_and(|error| error.to_string().contains("no URL")));
         Ok(())
     }
 
@@ -259,9 +309,8 @@ mod tests {
         if let Ok(service) = std::env::var(CHILD_SERVICE) {
             let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let _ = Service::new(&config, &NodeKey::new("key"), &Certificates::default())?
-                .register(&["a".to_owned()])
-                .await;
+            let service = Service::new(&config, &NodeKey::new("key"), &Way::default())?;
+            let _ = service.register(&["a".to_owned()]).await;
             return Ok(());
         }
         let (service, proxy) = (

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use inferstore_fetch::Certificates;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +11,7 @@ use crate::config::{ModelConfig, NodeKey, RunnerConfig};
 use crate::inputs::Gatherer;
 use crate::run;
 use crate::runners::Runner;
-use crate::service::{Refusal, Registered, Service};
+use crate::service::{Refusal, Registered, Service, Way};
 use crate::{Config, Error};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -32,10 +31,8 @@ pub(crate) struct Node {
 /// The settings are invalid, a worker does not start, or the service rejects the key. A service that does not
 /// respond is no error: the node retries.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-    let trusted = config.cacert.as_deref().map(Certificates::read).transpose();
-    let trusted =
-        trusted.map_err(|why| Error::new("preparing to call the service", why))?.unwrap_or_default();
-    let service = Service::new(&config, &key, &trusted)?;
+    let way = Way::of(&config)?;
+    let service = Service::new(&config, &key, &way)?;
     let models: Vec<String> = config.models.keys().cloned().collect();
     let slots = slots(&config)?;
 
@@ -51,7 +48,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         started.into_iter().collect::<Result<(), Error>>()?;
         let first = register(&service, &models, &stopping, true).await?;
         let Some(registered) = first else { return Ok(()) };
-        let gatherer = Gatherer::new(&registered.storage_url, &trusted)?;
+        let gatherer = Gatherer::new(&registered.storage_url, &way)?;
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(async |slot| {
             let ended = slot.serve(&node, &stopping).await;

@@ -151,7 +151,8 @@ impl Profiles {
         }
     }
 
-    /// Replaces the file atomically, readable by its owner only.
+    /// Replaces the file atomically, readable by its owner only; on a file system without permissions, see
+    /// [`is_open_to_others`].
     ///
     /// # Errors
     ///

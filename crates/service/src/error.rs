@@ -34,6 +34,8 @@ enum Kind {
 pub(crate) enum DiskFailure {
     Full,
     NotWritable,
+    /// Failure of SQLite to open a file, which has several causes.
+    NotOpened,
 }
 
 impl Error {
@@ -180,6 +182,10 @@ impl DiskFailure {
             Self::NotWritable if is_of_copy => {
                 "let the user of this process write to that folder, or name another one"
             }
+            Self::NotOpened if is_of_copy => {
+                "let the user of this process write to that folder, name one with a shorter path, or let the process \
+                 open more files (`ulimit -n`)"
+            }
             Self::Full => {
                 "make room on the disk of the data folder, or raise the quota; a service that runs goes on \
                  by itself then"
@@ -187,6 +193,10 @@ impl DiskFailure {
             Self::NotWritable => {
                 "let the user of the service write to the data folder and everything in it, or choose \
                  another one"
+            }
+            Self::NotOpened => {
+                "let the user of the service write to the data folder and everything in it, choose one with a \
+                 shorter path, or let the service open more files (`ulimit -n`)"
             }
         }
     }

@@ -62,8 +62,9 @@ impl Folder {
                 tracing::warn!("other users had rights to the data folder; they no longer have");
             }
             Ok(_) => {}
-            // Some file systems have no permissions.
-            Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
+            Err(cause) => {
+                tracing::warn!(%cause, "other users may read the data, keys of the service among them")
+            }
         }
         Ok(Self { path, locks, temporary: Mutex::new(temporary) })
     }
@@ -168,7 +169,7 @@ fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &st
 #[cfg(unix)]
 mod permissions {
     use std::fs::{self, Permissions};
-    use std::io;
+    use std::io::{self, ErrorKind};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
 
@@ -187,12 +188,24 @@ mod permissions {
     }
 
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
-        let mode = fs::metadata(path)?.permissions().mode();
-        let was_open = mode & 0o077 != 0;
-        if was_open {
-            fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
+        restrict_by(path, |permissions| fs::set_permissions(path, permissions))
+    }
+
+    /// Some file systems, such as exFAT, have no permissions: setting them succeeds there, and changes nothing.
+    pub(super) fn restrict_by(
+        path: &Path,
+        set: impl FnOnce(Permissions) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        let mode = || Ok::<_, io::Error>(fs::metadata(path)?.permissions().mode());
+        let before = mode()?;
+        if before & 0o077 == 0 {
+            return Ok(false);
         }
-        Ok(was_open)
+        set(Permissions::from_mode(before & 0o700))?;
+        match mode()? & 0o077 {
+            0 => Ok(true),
+            _ => Err(io::Error::new(ErrorKind::Unsupported, "its file system has no permissions")),
+        }
     }
 }
 
@@ -277,6 +290,20 @@ mod tests {
             let rights = fs::metadata(&folder).map_err(failed)?.permissions();
             assert_eq!(rights.mode() & 0o777, 0o755, "{own}");
         }
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_system_that_ignores_permissions_is_noticed() -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir()?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let ignored = permissions::restrict_by(folder.path(), |_| Ok(()));
+        assert!(ignored.is_err_and(|cause| cause.to_string().contains("no permissions")));
+        assert!(permissions::restrict(folder.path())?);
+        assert!(!permissions::restrict(folder.path())?);
         Ok(())
     }
 

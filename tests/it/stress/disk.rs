@@ -89,9 +89,8 @@ async fn a_full_disk_is_reported_and_the_service_recovers_with_free_space() {
     assert!(said.contains(&folder.path().display().to_string()) && said.contains("make room"), "{said}");
     let process = start.ready();
     crowd.check(&caller).await;
-    no_stray_bytes(folder.path(), &caller).await;
     charges_are_right(&caller).await;
-    process.end();
+    no_stray_bytes(process, folder.path(), &caller).await;
     books_are_right(folder.path()).await;
     tell(&format!("a limit on files: {}", crowd.figures()));
 }
@@ -288,8 +287,7 @@ async fn a_folder_without_write_permission_is_named_and_left_unchanged() {
     }
     let process = start.ready();
     crowd.check(&caller).await;
-    no_stray_bytes(&folder, &caller).await;
-    process.end();
+    no_stray_bytes(process, &folder, &caller).await;
     books_are_right(&folder).await;
     tell(&format!("a folder that may not be written to: {}", crowd.figures()));
 }

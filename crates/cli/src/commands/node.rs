@@ -73,6 +73,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         trust_file(Client::builder("", ""), &file).map(drop)?;
         config.cacert = Some(file);
     }
+    config.proxy = session.global.proxy.clone().or(config.proxy);
     let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);
     if given.is_none() {
         // Before the environment is created, which takes minutes: the service may refuse a model.

@@ -1,7 +1,8 @@
 //! Operator's socket: `admin.sock` in the data folder, accessible to the service's user alone.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,14 +12,36 @@ use tokio::net::UnixListener;
 use super::{Admin, http};
 use crate::folder::{SOCKET, if_present};
 
-pub(crate) fn path(folder: &Path) -> PathBuf {
-    folder.join(SOCKET)
+/// Maximum length of a socket's path. Linux reaches a longer one through an open folder.
+const MAX_PATH: usize = 100;
+
+/// Address of the socket; it is valid as long as the folder is open.
+pub(crate) struct Address {
+    pub(crate) path: PathBuf,
+    _folder: Option<File>,
 }
 
-/// Serves the socket until shutdown. Some file systems have no sockets, and some paths are too long for one.
+impl Address {
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(SOCKET);
+        if path.as_os_str().len() <= MAX_PATH {
+            return Ok(Self { path, _folder: None });
+        }
+        if !cfg!(target_os = "linux") {
+            let cause = format!("the path of the data folder is too long for a socket: {}", folder.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, cause));
+        }
+        let folder = File::open(folder)?;
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(SOCKET);
+        Ok(Self { path, _folder: Some(folder) })
+    }
+}
+
+/// Serves the socket until shutdown. Some file systems have no sockets.
 pub(crate) fn serve(admin: &Admin, shutdown_timeout: Duration) {
-    let path = path(admin.background.folder.path());
-    let listener = match bind(&path) {
+    let folder = admin.background.folder.path();
+    let path = folder.join(SOCKET);
+    let listener = match bind(folder) {
         Ok(listener) => listener,
         Err(cause) => {
             tracing::warn!(%cause, "the admin socket cannot be opened; `inferstore admin` needs the service stopped");
@@ -50,9 +73,10 @@ pub(crate) fn serve(admin: &Admin, shutdown_timeout: Duration) {
 }
 
 /// Binds the socket. The data folder is locked, so an existing socket is left over from an earlier process.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    if_present(fs::remove_file(path))?;
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+fn bind(folder: &Path) -> io::Result<UnixListener> {
+    let address = Address::of(folder)?;
+    if_present(fs::remove_file(&address.path))?;
+    let listener = UnixListener::bind(&address.path)?;
+    fs::set_permissions(&address.path, Permissions::from_mode(0o600))?;
     Ok(listener)
 }

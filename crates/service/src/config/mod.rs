@@ -89,7 +89,7 @@ pub struct Config {
     pub storage_price_per_gib_day: Option<Money>,
     /// Policy: an account makes and revokes its own keys over the API, with an unrestricted key. Initially false.
     pub owners_manage_keys: Option<bool>,
-    /// Interval of storage billing, at least one second.
+    /// Interval of storage billing, at least one second and at most a day.
     pub storage_billing_interval: Duration,
     /// Number of concurrent tasks in this process; 0 if only other processes run tasks.
     pub workers: usize,

@@ -44,6 +44,7 @@ impl Controls {
             return Err(Error::new("setting the clock ahead", cause));
         }
         self.admin.clock.advance(by);
+        self.jobs.clock_watch.advance(by);
         // The local node was alive throughout; without a heartbeat it would count as silent.
         self.nodes.heartbeat().await?;
         jobs::run_all(&self.jobs).await?;

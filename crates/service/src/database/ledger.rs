@@ -1,5 +1,7 @@
 //! Balances, credits, storage charges and meters, in any engine.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 
@@ -10,7 +12,7 @@ use crate::Result;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::{
-    Adjusted, Adjustment, Ledger, Meter, Money, Movement, Origin, Purse, Purses, StorageRate,
+    Adjusted, Adjustment, Ledger, MAX_UNMETERED, Meter, Money, Movement, Origin, Purse, Purses, StorageRate,
 };
 
 #[async_trait]
@@ -34,12 +36,12 @@ impl<E: Engine> Ledger for E {
         })
     }
 
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
+    async fn charge_storage(&self, rate: StorageRate, now: Moment, at_most: Duration) -> Result<u64> {
         let storing: Vec<AccountId> = self.all(E::DIALECT.storing, params![], column).await?;
         // One transaction for each account, so that a failed charge does not affect the others.
         let charges = storing.into_iter().map(|account| async move {
-            let charged = work!(self, How::Transaction, |db, account, rate, now| {
-                charge_storage(db, *account, *rate, *now).await
+            let charged = work!(self, How::Transaction, |db, account, rate, now, at_most| {
+                charge_storage(db, *account, *rate, *now, *at_most).await
             });
             charged
                 .inspect_err(|cause| tracing::error!(%cause, account = account.0, "storage is not charged"))
@@ -84,8 +86,10 @@ async fn charge_storage(
     account: AccountId,
     rate: StorageRate,
     now: Moment,
+    at_most: Duration,
 ) -> Result<bool> {
-    let mut meter = meter_storage(db, account, 0, now).await?;
+    let mut meter = read_meter(db, account).await?;
+    meter.advance(0, now, at_most);
     let charge = meter.charge(rate);
     keep_meter(db, account, &meter).await?;
     let operator = "SELECT id FROM accounts WHERE username = $1";
@@ -103,14 +107,18 @@ pub(super) async fn meter_storage(
     change: i64,
     now: Moment,
 ) -> Result<Meter> {
+    let mut meter = read_meter(db, account).await?;
+    meter.advance(change, now, MAX_UNMETERED);
+    keep_meter(db, account, &meter).await?;
+    Ok(meter)
+}
+
+async fn read_meter(db: &dyn Session, account: AccountId) -> Result<Meter> {
     let Dialect { meters, meter_account, for_update, .. } = db.dialect();
     let select = format!(
         "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM {meters} WHERE {meter_account} = $1{for_update}"
     );
-    let mut meter = db.one(&select, params![account], meter).await?;
-    meter.advance(change, now);
-    keep_meter(db, account, &meter).await?;
-    Ok(meter)
+    db.one(&select, params![account], meter).await
 }
 
 async fn keep_meter(db: &dyn Session, account: AccountId, meter: &Meter) -> Result<()> {

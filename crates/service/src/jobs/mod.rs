@@ -1,14 +1,19 @@
 //! Periodic jobs beside the requests. A failed job is logged and runs again at its next time.
 
+mod clock_watch;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
+pub(crate) use clock_watch::ClockWatch;
+
 use crate::background::BackgroundTasks;
 use crate::clock::{Clock, Moment};
 use crate::database::{Database, JOB_LEASE};
+use crate::files::TargetsOf;
 use crate::ledger::StorageRate;
 use crate::metrics::Metrics;
 use crate::object_storage::{Objects, RECONCILE_INTERVAL};
@@ -18,6 +23,9 @@ use crate::{Result, shared_clock, totals};
 use crate::queue::Abandoned;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum interval of storage billing, well below the time that a bill after a start may count.
+const MAX_BILLING_INTERVAL: Duration = Duration::from_hours(24);
 
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -38,6 +46,7 @@ const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Jobs {
     pub(crate) database: Arc<dyn Database>,
     pub(crate) clock: Clock,
+    pub(crate) clock_watch: ClockWatch,
     pub(crate) objects: Arc<Objects>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) background: BackgroundTasks,
@@ -52,31 +61,47 @@ struct Job {
     is_due_at_start: bool,
     /// True if the job fails tasks of silent nodes, which need time to reconnect after an outage.
     needs_heartbeats: bool,
+    /// True if the job bills, or deletes by age: a wrong clock would do lasting damage.
+    needs_proven_clock: bool,
     interval: Duration,
     run: for<'a> fn(&'a Jobs) -> BoxFuture<'a, Result<()>>,
 }
 
-fn all(jobs: &Jobs) -> [Job; 8] {
-    let job =
-        |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
+fn all(jobs: &Jobs) -> [Job; 10] {
+    let job = |name, interval, run| Job {
+        name,
+        is_due_at_start: false,
+        needs_heartbeats: false,
+        needs_proven_clock: false,
+        interval,
+        run,
+    };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
-    let billing = jobs.storage_billing_interval.max(MIN_INTERVAL);
+    let by_age = |name, interval, run| Job { needs_proven_clock: true, ..job(name, interval, run) };
+    let billing = jobs.storage_billing_interval.clamp(MIN_INTERVAL, MAX_BILLING_INTERVAL);
     let leases = jobs.lease_grace.clamp(MIN_INTERVAL, MAX_LEASE_INTERVAL);
     [
-        at_start("storage billing", billing, |jobs| Box::pin(bill_storage(jobs))),
+        by_age("storage billing", billing, |jobs| Box::pin(bill_storage(jobs))),
         Job { needs_heartbeats: true, ..job(EXPIRED_LEASES, leases, |jobs| Box::pin(fail_abandoned(jobs))) },
         job(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |jobs| Box::pin(fail_queued(jobs))),
-        at_start("retention", HOUR, |jobs| Box::pin(delete_old(jobs))),
-        at_start("sweeper", HOUR, |jobs| Box::pin(jobs.objects.run_sweeper())),
+        by_age("retention", HOUR, |jobs| Box::pin(delete_old(jobs))),
+        by_age("sweeper", HOUR, |jobs| Box::pin(jobs.objects.run_sweeper())),
+        by_age("upload targets", RECONCILE_INTERVAL, |jobs| Box::pin(jobs.objects.forget_targets())),
+        at_start("restored blobs", HOUR, |jobs| Box::pin(jobs.objects.restore_blobs())),
         at_start("totals", TOTALS_INTERVAL, |jobs| Box::pin(totals::add_up(&*jobs.database))),
         job("consolidation", CONSOLIDATION_INTERVAL, |jobs| Box::pin(jobs.database.consolidate())),
-        at_start("reconciliation", RECONCILE_INTERVAL, |jobs| Box::pin(jobs.objects.reconcile_and_forget())),
+        at_start("reconciliation", RECONCILE_INTERVAL, |jobs| {
+            Box::pin(jobs.objects.reconcile(TargetsOf::Everyone))
+        }),
     ]
 }
 
 async fn bill_storage(jobs: &Jobs) -> Result<()> {
     let rate = StorageRate { per_gib_day: Policies::read(&*jobs.database).await?.storage_price_per_gib_day };
-    let charged = jobs.database.charge_storage(rate, jobs.clock.now()).await?;
+    let begun = Instant::now();
+    let at_most = jobs.clock_watch.billable(begun);
+    let charged = jobs.database.charge_storage(rate, jobs.clock.now(), at_most).await?;
+    jobs.clock_watch.billed(begun);
     tracing::debug!(charged, "storage is billed");
     Ok(())
 }
@@ -154,10 +179,13 @@ async fn run_if_due(jobs: &Jobs, job: &Job, last_success: &mut Moment) -> Result
     // The clock of a suspended machine stands still. Jobs that trust a late clock would damage data.
     shared_clock::correct(&*jobs.database, &jobs.clock).await?;
     let now = jobs.clock.now();
+    let is_clock_proven = jobs.clock_watch.is_proven(jobs.clock.real_time(), Instant::now());
     let was_away = *last_success < now.before(job.interval.saturating_mul(2));
     if job.needs_heartbeats && was_away {
         jobs.database.check_writer().await?;
-    } else if jobs.database.begin_job(job.name, job.interval, now).await? {
+    } else if (is_clock_proven || !job.needs_proven_clock)
+        && jobs.database.begin_job(job.name, job.interval, now).await?
+    {
         let begun = Instant::now();
         let ended = tokio::select! {
             ended = (job.run)(jobs) => ended,
@@ -298,28 +326,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_that_is_restarted_often_bills_storage_all_the_same() -> Result<()> {
+    async fn nothing_is_billed_or_deleted_by_age_before_the_clock_is_proven() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let yesterday = service.clock.now().before(Duration::from_hours(24));
         let owner = NewAccount::draw("owner", Scope::Personal, &service.random)?;
         let owner = service.database.add_account(&owner, yesterday).await?;
-        let target = Target::of_owner(
-            service.random.uuid()?,
-            (owner.id, &owner.bucket),
-            "a",
-            1 << 30,
-            service.clock.now(),
-        );
-        service.database.add_target(&target, 1).await?;
+        let add_target = async |name: &str| {
+            let (id, owner) = (service.random.uuid()?, (owner.id, owner.bucket.as_str()));
+            let target = Target::of_owner(id, owner, name, 1 << 30, yesterday);
+            service.database.add_target(&target, 2).await.map(|_| target)
+        };
+        let target = add_target("used").await?;
         let object = target.object(target.id.clone(), String::new(), yesterday);
         service.database.store_upload(&target.id, &target.id, &object, Replaces::Any).await?;
+        add_target("unused").await?;
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;
-        let purses = || service.database.purses(owner.id);
-        let is_billed = async || purses().await.is_ok_and(|purses| purses.owed() > Money::ZERO);
-        until("storage is billed", is_billed).await;
+        for is_proven in [false, true] {
+            for job in all(&service.jobs) {
+                run_if_due(&service.jobs, &job, &mut service.clock.now()).await?;
+            }
+            let awaits_upload = service.database.awaits_upload(TargetsOf::Everyone).await?;
+            let is_billed = service.database.purses(owner.id).await?.owed() > Money::ZERO;
+            assert_eq!((is_billed, !awaits_upload), (is_proven, is_proven));
+            service.jobs.clock_watch.advance(Duration::ZERO);
+        }
         service.shutdown().await;
         Ok(())
     }

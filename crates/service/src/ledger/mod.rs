@@ -4,6 +4,8 @@ mod adjustment;
 mod money;
 mod movement;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -168,6 +170,10 @@ pub struct Audit {
     pub faults: Vec<String>,
 }
 
+/// Longest unmetered time that counts at a start, an upload and a deletion. A service that was stopped longer cannot be
+/// told from a clock that was wrong.
+pub(crate) const MAX_UNMETERED: Duration = Duration::from_hours(7 * 24);
+
 /// Storage meter of an account: stored bytes, and the byte-seconds that are not charged yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Meter {
@@ -181,21 +187,20 @@ pub(crate) struct Meter {
 
 impl Meter {
     const GIB: i128 = 1 << 30;
-    /// Largest plausible lead of `metered_at` over the clock. Beyond, the clock was wrong, and metering restarts now.
-    const MAX_AHEAD: i64 = 7 * 24 * 3_600_000;
 
-    /// Adds the byte-seconds up to now, then changes the number of stored bytes. Commits can be out of the order of
-    /// their times, and clocks can be set back: no time is metered twice, unless `metered_at` is implausibly far ahead.
-    pub(crate) fn advance(&mut self, change: i64, now: Moment) {
-        let ahead = self.metered_at.0.saturating_sub(now.0);
-        if ahead > Self::MAX_AHEAD {
-            tracing::warn!(
-                days = ahead / 86_400_000,
-                "storage was metered by a clock that was ahead; it is metered from now on"
-            );
-        }
-        if ahead > Self::MAX_AHEAD || ahead > 0 && self.stored_bytes == 0 {
+    /// Adds the byte-seconds up to now, but not more than `at_most` back, then changes the number of stored bytes.
+    /// Commits can be out of the order of their times, and clocks can be set back: no stored byte is metered twice.
+    pub(crate) fn advance(&mut self, change: i64, now: Moment, at_most: Duration) {
+        if self.stored_bytes == 0 {
             self.metered_at = now;
+        }
+        let earliest = now.before(at_most);
+        if self.metered_at < earliest {
+            tracing::warn!(
+                days = (earliest.0 - self.metered_at.0) / 86_400_000,
+                "storage is not metered for this time: the clock was wrong, or the service was stopped"
+            );
+            self.metered_at = earliest;
         }
         let seconds = now.0.saturating_sub(self.metered_at.0).max(0) / 1000;
         self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
@@ -259,8 +264,9 @@ pub(crate) trait Ledger: Send + Sync {
     }
     /// Sets the amounts of purses, for tests. The difference enters or leaves the ledger.
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
-    /// Charges accounts for storage and debt; the uncovered rest becomes debt. Returns the number of charged accounts.
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
+    /// Charges accounts for storage and debt; the uncovered rest becomes debt. Meters `at_most` a time, because clocks
+    /// can jump. Returns the number of charged accounts.
+    async fn charge_storage(&self, rate: StorageRate, now: Moment, at_most: Duration) -> Result<u64>;
 }
 
 #[async_trait]

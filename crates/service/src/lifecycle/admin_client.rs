@@ -97,7 +97,7 @@ impl AdminClient {
             _ => Ok(()),
         };
         #[cfg(unix)]
-        match tokio::net::UnixStream::connect(socket::path(folder)).await {
+        match connect(folder).await {
             Ok(stream) => {
                 let stream = hyper_util::rt::TokioIo::new(stream);
                 let (sender, connection) = hyper::client::conn::http1::handshake(stream)
@@ -173,6 +173,12 @@ impl AdminClient {
             service.shutdown().await;
         }
     }
+}
+
+#[cfg(unix)]
+async fn connect(folder: &Path) -> io::Result<tokio::net::UnixStream> {
+    let address = socket::Address::of(folder)?;
+    tokio::net::UnixStream::connect(&address.path).await
 }
 
 fn path(segments: &[&str]) -> String {

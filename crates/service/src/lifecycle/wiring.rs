@@ -1,6 +1,7 @@
 //! Wiring: gives each part of a service what it uses.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use inferstore_fetch::Fetcher;
@@ -17,7 +18,7 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::http::observe::Observer;
 use crate::http::share_limit::{RateLimit, ShareLimit};
-use crate::jobs::Jobs;
+use crate::jobs::{ClockWatch, Jobs};
 use crate::metrics::Metrics;
 use crate::nodes::{self, Dispatcher, LocalNode, Nodes};
 use crate::object_storage::{self, ObjectApi, Objects};
@@ -69,6 +70,7 @@ impl Wiring {
         Jobs {
             database: Arc::clone(&self.database),
             clock: self.clock.clone(),
+            clock_watch: ClockWatch::new(self.clock.real_time(), Instant::now()),
             objects: Arc::clone(&self.objects),
             metrics: Arc::clone(&self.metrics),
             background: self.background.clone(),

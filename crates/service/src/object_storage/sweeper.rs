@@ -27,10 +27,21 @@ impl Objects {
         self.sweep(then.max(self.blobs.opened_at())).await
     }
 
-    pub(super) async fn sweep(&self, then: SystemTime) -> Result<()> {
-        if let Some(store) = self.blobs.remote() {
-            check_bucket(store, &*self.database).await?;
+    /// Restores the orphans to which a database from a backup refers; deletes nothing.
+    pub(crate) async fn restore_blobs(&self) -> Result<()> {
+        self.check_bucket().await?;
+        self.sweep_orphans(Date::MIN).await.map(drop)
+    }
+
+    async fn check_bucket(&self) -> Result<()> {
+        match self.blobs.remote() {
+            Some(store) => check_bucket(store, &*self.database).await,
+            None => Ok(()),
         }
+    }
+
+    pub(super) async fn sweep(&self, then: SystemTime) -> Result<()> {
+        self.check_bucket().await?;
         let now = self.clock.now();
         let retention = Policies::read(&*self.database).await?.output_retention;
         let expired = now.before(retention.unwrap_or(Duration::MAX));
@@ -43,11 +54,7 @@ impl Objects {
                 self.delete_blob(&blob).await;
             }
         }
-        let mut orphans = self.blobs.orphans();
-        let mut kept = 0;
-        while let Some(page) = orphans.try_next().await? {
-            kept += self.sweep_orphans(page).await?;
-        }
+        let kept = self.sweep_orphans(date(now.before(self.orphan_retention))).await?;
         let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
         let mut blobs = self.blobs.blobs();
         let mut set_aside = 0;
@@ -70,9 +77,17 @@ impl Objects {
         Ok(known)
     }
 
-    /// Restores orphans with a row again, and deletes those past their retention. Returns the number of the others.
-    async fn sweep_orphans(&self, page: Vec<Orphan>) -> Result<u64> {
-        let oldest = date(self.clock.now().before(self.orphan_retention));
+    /// Restores orphans with a row again, and deletes the others from before a day. Returns the number of the remaining.
+    async fn sweep_orphans(&self, oldest: Date) -> Result<u64> {
+        let mut orphans = self.blobs.orphans();
+        let mut kept = 0;
+        while let Some(page) = orphans.try_next().await? {
+            kept += self.sweep_page(page, oldest).await?;
+        }
+        Ok(kept)
+    }
+
+    async fn sweep_page(&self, page: Vec<Orphan>, oldest: Date) -> Result<u64> {
         let names: Vec<String> = page.iter().map(|orphan| orphan.name.clone()).collect();
         let known = self.known(&names).await?;
         let mut kept = 0;

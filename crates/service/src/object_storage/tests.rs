@@ -248,17 +248,17 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> TestResult {
     let rate = crate::ledger::StorageRate { per_gib_day: Money::from_smallest(1 << 30) };
     let before = service.database.purses(owner).await?.spendable();
     service.clock.advance(Duration::from_secs(86_400));
-    service.database.charge_storage(rate, service.clock.now()).await?;
+    service.database.charge_storage(rate, service.clock.now(), Duration::MAX).await?;
     let after = service.database.purses(owner).await?.spendable();
     let charged = before.checked_sub(after).map(Money::smallest).unwrap_or_default();
     // One smallest unit for each byte and day, with a tolerance for the seconds of the test.
     assert!((LARGE as i64..LARGE as i64 + 10_000).contains(&charged), "{charged}");
 
     call(&service, key, "DELETE", "/store/url", json!({"url": target["download_url"]})).await?;
-    service.database.charge_storage(rate, service.clock.now()).await?;
+    service.database.charge_storage(rate, service.clock.now(), Duration::MAX).await?;
     let deleted = service.database.purses(owner).await?.spendable();
     service.clock.advance(Duration::from_secs(86_400));
-    service.database.charge_storage(rate, service.clock.now()).await?;
+    service.database.charge_storage(rate, service.clock.now(), Duration::MAX).await?;
     assert_eq!(service.database.purses(owner).await?.spendable(), deleted);
     assert_eq!(service.audit().await?.faults, [""; 0]);
     Ok(())

@@ -49,9 +49,8 @@ async fn acknowledged_writes_survive_a_kill_and_are_billed_once() {
     acknowledged.until_all_tasks_have_ended(&caller).await;
     acknowledged.read_all_again();
     acknowledged.check(&caller).await;
-    no_stray_bytes(folder.path(), &caller).await;
     let charged = charges_are_right(&caller).await;
-    process.end();
+    no_stray_bytes(process, folder.path(), &caller).await;
     assert!(acknowledged.tasks() > 0 && acknowledged.files() > 1, "the load did nothing: {acknowledged:?}");
     books_are_right(folder.path()).await;
     let (tasks, files) = (acknowledged.tasks(), acknowledged.files());

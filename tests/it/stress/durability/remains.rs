@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use inferstore_service::Money;
+use inferstore_service::{Config, Money, Service};
 use serde_json::Value;
 
 use super::Caller;
+use crate::stress::process::Process;
 
 const AT_FIRST: i64 = 1_000_005_000_000_000;
 
@@ -31,22 +32,22 @@ pub(crate) async fn charges_are_right(caller: &Caller) -> i64 {
     charged
 }
 
-/// Waits until the data folder contains only files of accounts. Partial files are removed before the service
-/// is ready; complete files without a row are swept soon after.
-pub(crate) async fn no_stray_bytes(folder: &Path, caller: &Caller) {
+/// Ends the process, and checks that the data folder contains only files of accounts. Partial files are removed before
+/// the service is ready, complete files without a row by the sweeper.
+pub(crate) async fn no_stray_bytes(process: Process, folder: &Path, caller: &Caller) {
     let objects = folder.join("objects");
     assert_eq!(files_in(&objects.join("incoming")), 0, "something half written is left");
     // The model here writes no files, so all files were uploaded.
     let reported = caller.data("/api-key/storage/upload/statistics").await;
     let (listed, bytes) = (reported["total_files"].as_u64(), reported["total_size"].as_u64());
-    let swept = async {
-        while Some(files_in(&objects.join("blobs"))) != listed {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let swept = tokio::time::timeout(Duration::from_mins(1), swept).await;
-    let there = files_in(&objects.join("blobs"));
-    swept.unwrap_or_else(|_| panic!("{there} blobs are there, and {listed:?} files are listed"));
+    process.end();
+    let mut config = Config::folder(folder).with_controls();
+    config.workers = 0;
+    let service = Service::start(config).await.expect("the folder is free again");
+    let controls = service.controls().expect("they are on");
+    controls.advance_clock(Duration::ZERO).await.expect("every job runs");
+    service.shutdown().await;
+    assert_eq!(Some(files_in(&objects.join("blobs"))), listed, "there are other blobs than files");
     assert_eq!(Some(size_of(&objects.join("blobs"))), bytes, "they have other sizes");
 }
 

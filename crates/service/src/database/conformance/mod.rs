@@ -96,7 +96,7 @@ macro_rules! conformance {
                 the_log_of_the_operator_is_listed_newest_first;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_not_charged_twice_after_the_clock_was_set_back
-                storage_is_charged_although_the_clock_was_far_ahead_before
+                a_clock_that_jumps_makes_no_large_bill
                 a_debt_is_paid_with_the_next_bill
                 an_account_that_cannot_be_charged_does_not_keep_the_others_free
                 an_operator_deletes_the_file_of_anyone

@@ -1,5 +1,7 @@
 //! Conformance of storage charges, their payers, and amounts near the largest amount.
 
+use std::time::Duration;
+
 use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -16,7 +18,7 @@ pub(crate) async fn storage_of_any_size_is_charged_for_any_time(engine: impl Eng
     let pebibyte = File::of_size(1 << 50);
     fixture.upload(fixture.customer, fixture.customer, &pebibyte, Moment(0)).await;
     let later = Moment(1_000 * DAY);
-    assert_eq!(fixture.database.charge_storage(RATE, later).await.unwrap(), 1);
+    assert_eq!(fixture.database.charge_storage(RATE, later, Duration::MAX).await.unwrap(), 1);
     let purses = fixture.database.purses(fixture.customer).await.unwrap();
     assert_eq!(purses.owed().smallest(), (1 << 20) * 1_000 * 1_000);
     fixture.delete(fixture.customer, &pebibyte, later).await;
@@ -29,32 +31,43 @@ pub(crate) async fn storage_is_not_charged_twice_after_the_clock_was_set_back(en
     fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
     let owed = async || fixture.database.purses(customer).await.unwrap().owed().smallest();
     // Charges slightly out of order charge nothing twice.
-    fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
-    fixture.database.charge_storage(RATE, Moment(401 * DAY - 5_000)).await.unwrap();
-    fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(401 * DAY), Duration::MAX).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(401 * DAY - 5_000), Duration::MAX).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(401 * DAY), Duration::MAX).await.unwrap();
     assert_eq!(owed().await, 1_000);
-    // The clock is set back for a moment. The days up to its former time are already paid.
-    for (day, charged) in [(398, 1_000), (399, 1_000), (401, 1_000), (402, 2_000)] {
-        fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
+    // The clock is set back for a moment, as far as 1970. The days up to its former time are already paid.
+    for (day, charged) in [(398, 1_000), (1, 1_000), (401, 1_000), (402, 2_000)] {
+        fixture.database.charge_storage(RATE, Moment(day * DAY), Duration::MAX).await.unwrap();
         assert_eq!(owed().await, charged, "on day {day}");
     }
+    // A file that is stored after the others were deleted is charged at once.
+    let other = fixture.account("other").await.id;
+    let empty = File { name: "empty".to_owned(), ..File::of_size(0) };
+    fixture.upload(other, other, &empty, Moment(402 * DAY)).await;
+    fixture.upload(other, other, &File::of_size(1 << 30), Moment(400 * DAY)).await;
+    fixture.database.charge_storage(RATE, Moment(401 * DAY), Duration::MAX).await.unwrap();
+    assert_eq!(fixture.database.purses(other).await.unwrap().owed().smallest(), 1_000);
 }
 
-pub(crate) async fn storage_is_charged_although_the_clock_was_far_ahead_before(engine: impl Engine) {
+pub(crate) async fn a_clock_that_jumps_makes_no_large_bill(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
-    let bill = async |day: i64| fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
     let customer = fixture.customer;
-    let empty = File { name: "empty".to_owned(), ..File::of_size(0) };
-    fixture.upload(customer, customer, &empty, Moment(402 * DAY)).await;
-    fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
-    bill(401).await;
-    assert_eq!(owed(customer).await, 1_000);
-    let other = fixture.account("other").await.id;
-    fixture.upload(other, other, &File::of_size(1 << 30), Moment(800 * DAY)).await;
-    bill(402).await;
-    bill(403).await;
-    assert_eq!(owed(other).await, 1_000);
+    let bill = async |day: i64| {
+        let at_most = Duration::from_hours(2 * 24);
+        fixture.database.charge_storage(RATE, Moment(day * DAY), at_most).await.unwrap();
+        fixture.database.purses(customer).await.unwrap().owed().smallest()
+    };
+    let file = File::of_size(1 << 30);
+    fixture.upload(customer, customer, &file, Moment(DAY)).await;
+    assert_eq!(bill(2).await, 1_000);
+    for _ in 0..2 {
+        assert_eq!(bill(20_000).await, 3_000);
+    }
+    assert_eq!(bill(20_001).await, 4_000);
+    // A deletion knows no more than that a service is not stopped for weeks.
+    fixture.delete(customer, &file, Moment(30_000 * DAY)).await;
+    assert_eq!(bill(30_001).await, 11_000);
+    fixture.assert_books_are_right().await;
 }
 
 pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
@@ -62,7 +75,7 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
     let customer = fixture.customer;
     let file = File::of_size(1 << 30);
     fixture.upload(customer, customer, &file, Moment(0)).await;
-    fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(DAY), Duration::MAX).await.unwrap();
     let returned = [(Purse::Balance, Money::from_smallest(2_500))];
     fixture.database.set_purses(customer, &returned, Moment(DAY)).await.unwrap();
     let purses = async || {
@@ -70,16 +83,16 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
         (purses.balance.smallest(), purses.owed().smallest())
     };
     assert_eq!(purses().await, (2_500, 1_000));
-    fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(2 * DAY), Duration::MAX).await.unwrap();
     assert_eq!(purses().await, (500, 0));
     fixture.assert_books_are_right().await;
 
-    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(3 * DAY), Duration::MAX).await.unwrap();
     fixture.delete(customer, &file, Moment(3 * DAY)).await;
     assert_eq!(purses().await, (0, 500));
     let returned = [(Purse::Balance, Money::from_smallest(600))];
     fixture.database.set_purses(customer, &returned, Moment(3 * DAY)).await.unwrap();
-    fixture.database.charge_storage(RATE, Moment(4 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(4 * DAY), Duration::MAX).await.unwrap();
     assert_eq!(purses().await, (100, 0));
     fixture.assert_books_are_right().await;
 }
@@ -92,12 +105,13 @@ pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_f
     for account in [fixture.customer, other] {
         fixture.upload(account, account, &File::of_size(1 << 30), Moment(0)).await;
     }
-    let failed = fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap_err().to_string();
+    let failed =
+        fixture.database.charge_storage(RATE, Moment(DAY), Duration::MAX).await.unwrap_err().to_string();
     assert!(failed.contains("largest amount"), "{failed}");
     assert_eq!(fixture.database.purses(other).await.unwrap().owed().smallest(), 1_000);
     let no_debt = [(Purse::Debt, Money::ZERO)];
     fixture.database.set_purses(fixture.customer, &no_debt, Moment(DAY)).await.unwrap();
-    assert_eq!(fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
+    assert_eq!(fixture.database.charge_storage(RATE, Moment(DAY), Duration::MAX).await.unwrap(), 1);
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().owed().smallest(), 1_000);
     fixture.assert_books_are_right().await;
 }
@@ -113,7 +127,7 @@ pub(crate) async fn an_operator_deletes_the_file_of_anyone(engine: impl Engine) 
     assert_eq!(delete(Some(fixture.operator)).await, None, "it is that of another account");
     assert!(delete(None).await.is_some());
     assert_eq!(delete(None).await, None);
-    fixture.database.charge_storage(RATE, Moment(9 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(9 * DAY), Duration::MAX).await.unwrap();
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().owed().smallest(), 1_000);
     fixture.assert_books_are_right().await;
 }
@@ -127,7 +141,7 @@ pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engin
     assert_eq!(fixture.database.usage(member).await.unwrap().bytes, 0);
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
 
-    fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(DAY), Duration::MAX).await.unwrap();
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
     fixture.assert_books_are_right().await;
 
@@ -136,9 +150,9 @@ pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engin
     let refused = fixture.add_target(organization, other, &file, Moment(DAY)).await;
     assert_eq!(fixture.store(&refused, &refused.id, Moment(DAY)).await, Stored::Taken);
     fixture.upload(organization, organization, &file, Moment(DAY)).await;
-    fixture.database.charge_storage(RATE, Moment(2 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(2 * DAY), Duration::MAX).await.unwrap();
     fixture.delete(organization, &file, Moment(3 * DAY)).await;
-    fixture.database.charge_storage(RATE, Moment(4 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(4 * DAY), Duration::MAX).await.unwrap();
     assert_eq!((owed(member).await, owed(other).await, owed(organization).await), (1_000, 0, 2_000));
     fixture.assert_books_are_right().await;
 }
@@ -154,7 +168,7 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
     assert!(fixture.database.remove_member(organization, member, Moment(DAY)).await.unwrap());
     fixture.database.add_member(organization, member).await.unwrap();
     assert_eq!(fixture.store(&unused, &unused.id, Moment(DAY)).await, Stored::Void);
-    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(3 * DAY), Duration::MAX).await.unwrap();
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 2_000));
     fixture.assert_books_are_right().await;
@@ -178,7 +192,7 @@ pub(crate) async fn who_pays_for_a_file_may_delete_it(engine: impl Engine) {
     assert!(!delete(other).await, "another member pays nothing for it");
     assert!(delete(member).await);
     assert_eq!(fixture.database.usage(organization).await.unwrap().files, 0);
-    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    fixture.database.charge_storage(RATE, Moment(3 * DAY), Duration::MAX).await.unwrap();
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
     // The organization can delete files that others pay for, and pays for the remaining files of a former member.
@@ -249,7 +263,7 @@ pub(crate) async fn earnings_and_revenue_stop_at_the_largest_amount_and_nobody_e
     fixture.assert_books_are_right().await;
     database.set_purses(fixture.operator, &[(Purse::Revenue, most)], Moment(3)).await.unwrap();
     fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(0)).await;
-    assert_eq!(database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
+    assert_eq!(database.charge_storage(RATE, Moment(DAY), Duration::MAX).await.unwrap(), 1);
     for _ in 0..2 {
         let accounts = database.accounts().await.unwrap();
         let (_, purses) = accounts.iter().find(|(account, _)| account.id == fixture.operator).unwrap();

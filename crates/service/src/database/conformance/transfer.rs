@@ -62,7 +62,7 @@ impl<E: Engine> Fixture<E> {
         self.add_target(customer, customer, &file("unused", 9), later(900)).await;
         database.set_quota(customer, Some(1 << 40)).await.unwrap();
         let rate = StorageRate { per_gib_day: Money::from_smallest(1_000_000) };
-        database.charge_storage(rate, later(100_000)).await.unwrap();
+        database.charge_storage(rate, later(100_000), Duration::MAX).await.unwrap();
         database.credit(self.operator, Credit::Paid(Money::from_smallest(1)), NOW).await.unwrap();
 
         let mut second = model("second", customer);

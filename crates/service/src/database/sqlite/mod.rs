@@ -151,8 +151,10 @@ fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
     let disk = extended.and_then(|code| match code {
         // SQLITE_FULL; SQLITE_IOERR of a write, sync, extension or truncation: SQLite's reports of quotas and limits.
         13 | 778 | 1034 | 1546 | 4874 => Some(DiskFailure::Full),
-        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN.
-        code if matches!(code & 0xff, 3 | 8 | 14) => Some(DiskFailure::NotWritable),
+        // SQLITE_PERM, SQLITE_READONLY.
+        code if matches!(code & 0xff, 3 | 8) => Some(DiskFailure::NotWritable),
+        // SQLITE_CANTOPEN.
+        code if code & 0xff == 14 => Some(DiskFailure::NotOpened),
         _ => None,
     });
     // SQLITE_BUSY, SQLITE_LOCKED: nothing was done.

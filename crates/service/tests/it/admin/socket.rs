@@ -102,6 +102,20 @@ async fn a_socket_left_by_a_killed_service_stops_nobody() -> TestResult {
     Ok(())
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_service_is_administered_although_the_path_of_its_data_is_long() -> TestResult {
+    let parent = tempfile::tempdir()?;
+    let folder = parent.path().join("long".repeat(50));
+    let service = start(&folder).await?;
+    let mut running = AdminClient::open(&folder).await?;
+    assert!(format!("{running:?}").contains("Running"));
+    running.call("GET", &["accounts"], None).await?;
+    service.shutdown().await;
+    assert!(!folder.join("admin.sock").exists());
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() -> TestResult {
     let folder = tempfile::tempdir()?;

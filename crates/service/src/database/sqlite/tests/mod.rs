@@ -71,6 +71,8 @@ fn a_failure_of_sqlite_says_what_to_do() {
     for code in [ffi::SQLITE_PERM, ffi::SQLITE_READONLY_DBMOVED, ffi::SQLITE_CANTOPEN_ISDIR] {
         assert!(of(code).is_of_the_disk() && of(code).to_string().contains("let the user"), "{}", of(code));
     }
+    let not_opened = of(ffi::SQLITE_CANTOPEN).to_string();
+    assert!(not_opened.contains("shorter path") && not_opened.contains("more files"), "{not_opened}");
     for code in [ffi::SQLITE_BUSY_SNAPSHOT, ffi::SQLITE_LOCKED] {
         assert!(of(code).is_unavailable() && of(code).hint().is_some_and(|hint| hint.contains("locked")));
     }
