@@ -62,9 +62,7 @@ impl Folder {
                 tracing::warn!("other users had rights to the data folder; they no longer have");
             }
             Ok(_) => {}
-            Err(cause) => {
-                tracing::warn!(%cause, "other users may read the data, keys of the service among them")
-            }
+            Err(cause) => tracing::warn!(%cause, "other users may read the data, and its secrets"),
         }
         Ok(Self { path, locks, temporary: Mutex::new(temporary) })
     }
