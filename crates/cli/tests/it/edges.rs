@@ -380,6 +380,9 @@ fn doctor_finds_what_does_not_work() {
 /// A service that responds to each request with the same payload, in which `ORIGIN` is its own origin.
 fn service_of(payload: &'static str) -> String {
     let server = Server::start(move |request| {
+        if request.target.ends_with("/private") {
+            return Reaction::status(404);
+        }
         let origin = format!("http://{}", request.header("host").unwrap_or_default());
         let data = payload.replace("ORIGIN", &origin);
         Reaction::Json(200, format!(r#"{{"status": "success", "message": "ok", "data": {data}}}"#))

@@ -28,7 +28,10 @@ impl Site {
     pub(crate) async fn start_with(config: Config) -> Self {
         let service = Service::start(config).await.expect("a service starts");
         let key = service.api_key().expect("a fresh service has a key").to_owned();
-        let client = Client::new(service.base_url(), key.as_str()).expect("a client can be built");
+        // A create whose responses are all lost is given up soon.
+        let client = Client::builder(service.base_url(), key.as_str());
+        let client = client.settings(|settings| settings.create_settle_time = Duration::from_secs(2));
+        let client = client.build().expect("a client can be built");
         let console = Console::start(client.clone(), ANYWHERE, LOCAL_POLL).await.expect("a console starts");
         Self { service, console, client, key }
     }

@@ -180,7 +180,7 @@ async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> T
         loop {
             let text = metrics(&service).await?;
             let labels = [MODEL, "outcome=\"failure\""];
-            let job = ["job_name=\"retention\""];
+            let job = ["job_name=\"totals\""];
             let has_run = value(&text, "inferstore_job_last_success_timestamp_seconds", &job).is_some();
             if has_run && value(&text, "inferstore_task_run_seconds_count", &labels) == Some(1.0) {
                 return TestResult::Ok(text);
