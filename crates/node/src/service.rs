@@ -263,7 +263,7 @@ mod tests {
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
-    async fn a_401_or_404_counts_when_it_comes_from_the_service_and_not_from_a_proxy()
+    async fn a_401_or_404_counts_when_it_comes_from_the_service_and_no_proxy()
     -> Result<(), Box<dyn std::error::Error>> {
         let of_proxy = "<html>no such page</html>";
         let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
