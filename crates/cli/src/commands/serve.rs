@@ -236,7 +236,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     };
     // A process without the API has nothing to look at.
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
-    let console = beside(&service, console_address, &session).await;
+    let console = beside(&service, console_address, session).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
     // A key that was given is known, and stays out of the system log.
     let drawn_key = service.api_key().filter(|_| given_key.is_none());
@@ -263,7 +263,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
             let stored = local_profile::store(&local_url(&service), key, data_dir, session).await;
             session.note(local_profile::next_step(stored, session));
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         () = signals.next() => {}
