@@ -85,7 +85,9 @@ mod transport;
 
 pub use builder::{ClientBuilder, Settings};
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use files::download::{Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile, Limits};
+pub use files::download::{
+    Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile, Limits, rename_new,
+};
 pub use files::source::File;
 pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 #[cfg(feature = "rustls-ring")]

@@ -1,6 +1,7 @@
 //! Downloads: a URL to a file, to memory or as a stream.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
-use tempfile::{PathPersistError, TempPath};
+use tempfile::TempPath;
 use tokio::io::AsyncWriteExt;
 
 use crate::files::source::blocking;
@@ -408,7 +409,7 @@ fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     }
 }
 
-fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
+fn persist(temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         check_destination(&path, overwrite)?;
         // A replaced file keeps its mode.
@@ -420,11 +421,10 @@ fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: b
     }
     let mut destination = path.clone();
     let mut number = 1;
-    while let Err(error) = persist_new(temporary, &destination) {
-        if !is_folder || error.error.kind() != io::ErrorKind::AlreadyExists {
-            return Err(error.error);
+    while let Err(error) = rename_new(&temporary, &destination) {
+        if !is_folder || error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(error);
         }
-        temporary = error.path;
         number += 1;
         let stem = path.file_stem().unwrap_or_default().display();
         let extension = path.extension().map(|extension| format!(".{}", extension.display()));
@@ -433,22 +433,23 @@ fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: b
     Ok(destination)
 }
 
-/// Moves a file to a path where there is none. Without hard links, an empty file takes the path before.
-fn persist_new(temporary: TempPath, path: &Path) -> Result<(), PathPersistError> {
+/// Renames a file to a path where there is none. On a file system without hard links, an empty file takes the path
+/// before. After a failure, the file is where it was.
+///
+/// # Errors
+/// The path is taken or cannot be written.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
-    let PathPersistError { error, path: temporary } = match temporary.persist_noclobber(path) {
-        Err(error) if matches!(error.error.kind(), InvalidInput | PermissionDenied | Unsupported) => error,
-        done => return done,
-    };
-    if std::fs::OpenOptions::new().write(true).create_new(true).open(path).is_err() {
-        return Err(PathPersistError { error, path: temporary });
+    let Err(failed) = TempPath::try_from_path(from)?.persist_noclobber(to) else { return Ok(()) };
+    failed.path.keep().map_err(|kept| kept.error)?;
+    let has_no_links = matches!(failed.error.kind(), InvalidInput | PermissionDenied | Unsupported);
+    if !has_no_links || OpenOptions::new().write(true).create_new(true).open(to).is_err() {
+        return Err(failed.error);
     }
-    let moved = temporary.persist(path);
-    if moved.is_err() {
-        // The error of the move says more than one of the removal.
-        let _ = std::fs::remove_file(path);
-    }
-    moved
+    std::fs::rename(from, to).inspect_err(|_| {
+        // The error of the rename says more than one of the removal.
+        let _ = std::fs::remove_file(to);
+    })
 }
 
 fn unwritable(file: &str, error: io::Error) -> FileError {

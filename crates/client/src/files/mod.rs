@@ -17,9 +17,10 @@ use crate::transport::error::is_certificate_refused;
 use crate::transport::redact::without_markup;
 use crate::transport::{Deadline, FileError, FileErrorKind, Redactor, retry};
 
-/// Longest message and code of an object store in an error, in characters.
+/// MIME type of a web page.
 const HTML: &str = "text/html";
 
+/// Longest message and code of an object store in an error, in characters.
 const MAX_MESSAGE: usize = 300;
 const MAX_CODE: usize = 80;
 

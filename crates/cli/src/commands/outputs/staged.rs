@@ -1,11 +1,9 @@
 //! Outputs of a batch: downloaded beside their destination, then moved, so that the journal knows each path first.
 
-use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use inferstore::Outcome;
-use tempfile::TempPath;
+use inferstore::{Outcome, rename_new};
 
 use super::{Delivery, TemplateVariables, followed, harmless, without_variable};
 use crate::exit;
@@ -151,17 +149,8 @@ fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     if !may_replace {
-        let Err(error) = TempPath::try_from_path(from)?.persist_noclobber(to) else { return Ok(()) };
-        // It stays where it is for the next start.
-        error.path.keep().map_err(|kept| kept.error)?;
-        let kind = error.error.kind();
-        let has_no_links =
-            matches!(kind, ErrorKind::InvalidInput | ErrorKind::PermissionDenied | ErrorKind::Unsupported);
-        // Without hard links, an empty file takes the path before.
-        if !has_no_links || OpenOptions::new().write(true).create_new(true).open(to).is_err() {
-            return Err(error.error);
-        }
-        return std::fs::rename(from, to);
+        // After a failure, it stays where it is for the next start.
+        return rename_new(from, to);
     }
     match std::fs::metadata(to) {
         Ok(replaced) if !replaced.is_file() => return Err(io::Error::other("it is not a regular file")),
