@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::Error;
 use crate::outputs::Failed;
-use crate::service::{Lease, Way};
+use crate::service::{Lease, Network};
 use crate::work::backoff;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -35,10 +35,11 @@ pub(crate) struct Gatherer {
 }
 
 impl Gatherer {
-    pub(crate) fn new(storage: &Url, way: &Way) -> Result<Self, Error> {
+    pub(crate) fn new(storage: &Url, network: &Network) -> Result<Self, Error> {
         // One redirect: the service redirects to its object store, which may be on a private network. No
         // `Referer`: the URL stays valid, and the store must not see it.
-        let own = way.client(storage).redirect(Policy::limited(1)).referer(false).timeout(TIMEOUT).build();
+        let own =
+            network.client(storage).redirect(Policy::limited(1)).referer(false).timeout(TIMEOUT).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
         Ok(Self { public: Fetcher::default(), own })
     }
@@ -121,7 +122,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let here = listener.local_addr()?;
         let storage = Url::parse("http://127.0.0.1:1/")?;
-        let gatherer = Gatherer::new(&storage, &Way::default())?;
+        let gatherer = Gatherer::new(&storage, &Network::default())?;
         for url in [format!("http://{here}/x"), format!("http://localhost:{}/x", here.port())] {
             let refused = gatherer.fetch(&url, &storage).await;
             assert!(refused.is_err_and(|why| why.contains("public internet")), "{url}");
@@ -139,7 +140,7 @@ mod tests {
         let service = Server::start(move |_| Reaction::Answer(302, moved.clone(), Vec::new()));
         let storage = Url::parse(&service.origin())?;
         let url = format!("{storage}files/token/samples/a.txt");
-        assert_eq!(Gatherer::new(&storage, &Way::default())?.fetch(&url, &storage).await?, b"bytes");
+        assert_eq!(Gatherer::new(&storage, &Network::default())?.fetch(&url, &storage).await?, b"bytes");
         Ok(())
     }
 
@@ -150,7 +151,7 @@ mod tests {
         let respond =
             move |_: &_| Reaction::Answer(statuses.next().unwrap_or(404), Vec::new(), b"bytes".to_vec());
         let storage = Url::parse(&Server::start(respond).origin())?;
-        let gatherer = Gatherer::new(&storage, &Way::default())?;
+        let gatherer = Gatherer::new(&storage, &Network::default())?;
         let url = format!("{storage}files/a.txt");
         assert_eq!(gatherer.fetch(&url, &storage).await?, b"bytes");
         let gone = gatherer.fetch(&url, &storage).await;
@@ -166,7 +167,7 @@ mod tests {
             "input_format": { "a": { "type": "string" }, "c": { "type": "file" } }, "output_format": {},
             "lease_seconds": 30.0
         }))?;
-        let inputs = Gatherer::new(&storage, &Way::default())?.gather(&lease, &storage).await;
+        let inputs = Gatherer::new(&storage, &Network::default())?.gather(&lease, &storage).await;
         let inputs = inputs.map_err(|failed| failed.message)?;
         assert_eq!(inputs.keys().collect::<Vec<_>>(), ["b"]);
         Ok(())

@@ -25,14 +25,14 @@ const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 
 const PREPARING: &str = "preparing to call the service";
 
-/// Way to the service and its files: the certificates that are trusted, and the proxy of the settings.
+/// Network settings of the calls to the service and for its files: trusted certificates, and a proxy.
 #[derive(Default)]
-pub(crate) struct Way {
+pub(crate) struct Network {
     trusted: Certificates,
     proxy: Option<Proxy>,
 }
 
-impl Way {
+impl Network {
     pub(crate) fn of(config: &Config) -> Result<Self, Error> {
         let trusted = config.cacert.as_deref().map(Certificates::read).transpose();
         let trusted = trusted.map_err(|why| Error::new(PREPARING, why))?.unwrap_or_default();
@@ -119,10 +119,10 @@ struct Failure {
 }
 
 impl Service {
-    pub(crate) fn new(config: &Config, key: &NodeKey, way: &Way) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, key: &NodeKey, network: &Network) -> Result<Self, Error> {
         let mut key = HeaderValue::from_str(key.text()).map_err(|cause| Error::new(PREPARING, cause))?;
         key.set_sensitive(true);
-        let http = way
+        let http = network
             .client(&config.service)
             .user_agent(concat!("inferstore-node/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(
@@ -276,7 +276,7 @@ mod tests {
             let url = Server::answering(response(status, "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let service = Service::new(&config, &NodeKey::new("key"), &Way::default())?;
+            let service = Service::new(&config, &NodeKey::new("key"), &Network::default())?;
             let refused = service.deregister("node").await;
             assert_eq!(matches!(refused, Err(Refusal::Gone | Refusal::Key)), is_final, "{refused:?}");
             assert_eq!(matches!(refused, Err(Refusal::Later(_))), !is_final, "{refused:?}");
@@ -294,12 +294,12 @@ mod tests {
             "models": { "a": { "command": ["true"] } }
         });
         let mut config = Config::from_json(&settings.to_string())?;
-        let way = Way::of(&config)?;
-        let service = Service::new(&config, &NodeKey::new("key"), &way)?;
+        let network = Network::of(&config)?;
+        let service = Service::new(&config, &NodeKey::new("key"), &network)?;
         let storage = service.register(&[]).await.map_err(|refusal| format!("{refusal:?}"))?.storage_url;
-        assert_eq!(way.client(&storage).build()?.get(storage).send().await?.text().await?, registered);
+        assert_eq!(network.client(&storage).build()?.get(storage).send().await?.text().await?, registered);
         config.proxy = Some("http://[".to_owned());
-        assert!(Way::of(&config).is_err_and(|error| error.to_string().contains("no URL")));
+        assert!(Network::of(&config).is_err_and(|error| error.to_string().contains("no URL")));
         Ok(())
     }
 
@@ -309,7 +309,7 @@ mod tests {
         if let Ok(service) = std::env::var(CHILD_SERVICE) {
             let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let service = Service::new(&config, &NodeKey::new("key"), &Way::default())?;
+            let service = Service::new(&config, &NodeKey::new("key"), &Network::default())?;
             let _ = service.register(&["a".to_owned()]).await;
             return Ok(());
         }

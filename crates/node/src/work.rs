@@ -11,7 +11,7 @@ use crate::config::{ModelConfig, NodeKey, RunnerConfig};
 use crate::inputs::Gatherer;
 use crate::run;
 use crate::runners::Runner;
-use crate::service::{Refusal, Registered, Service, Way};
+use crate::service::{Network, Refusal, Registered, Service};
 use crate::{Config, Error};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -31,8 +31,8 @@ pub(crate) struct Node {
 /// The settings are invalid, a worker does not start, or the service rejects the key. A service that does not
 /// respond is no error: the node retries.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-    let way = Way::of(&config)?;
-    let service = Service::new(&config, &key, &way)?;
+    let network = Network::of(&config)?;
+    let service = Service::new(&config, &key, &network)?;
     let models: Vec<String> = config.models.keys().cloned().collect();
     let slots = slots(&config)?;
 
@@ -48,7 +48,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         started.into_iter().collect::<Result<(), Error>>()?;
         let first = register(&service, &models, &stopping, true).await?;
         let Some(registered) = first else { return Ok(()) };
-        let gatherer = Gatherer::new(&registered.storage_url, &way)?;
+        let gatherer = Gatherer::new(&registered.storage_url, &network)?;
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(async |slot| {
             let ended = slot.serve(&node, &stopping).await;
