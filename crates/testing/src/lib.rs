@@ -485,12 +485,8 @@ fn etag(content: &[u8]) -> String {
 /// Returns an amount as the service writes it: a number, unless it has more digits than a double holds.
 fn json_amount(amount: &Decimal) -> Value {
     let text = amount.to_string();
-    if let Ok(whole) = text.parse::<i64>() {
-        return whole.into();
-    }
-    let number = text.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
-    let is_exact = |number: &serde_json::Number| number.to_string().trim_end_matches(".0") == text;
-    number.filter(is_exact).map_or(Value::String(text.clone()), Value::Number)
+    let number = text.parse().ok().filter(|number: &serde_json::Number| number.to_string() == text);
+    number.map_or(Value::String(text), Value::Number)
 }
 
 fn model((id, script): (&String, &Script)) -> Value {
