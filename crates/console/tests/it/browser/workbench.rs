@@ -7,6 +7,14 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::support::picture;
 
+async fn paste_two_pictures(tab: &Tab) {
+    let bytes = format!("new Uint8Array({:?})", picture());
+    tab.eval(&paste(&format!(
+        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
+    )))
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
@@ -135,11 +143,7 @@ async fn several_runs_go_on_after_a_restart_of_the_console() {
     tab.until("document.querySelector('.cards')").await;
     let origin = console.url().split("/?").next().expect("an address").to_owned();
     tab.open(&format!("{origin}/models/color-extraction")).await;
-    let bytes = picture();
-    tab.eval(&paste(&format!(
-        "[1, 2].map((one) => new File([new Uint8Array({bytes:?})], one + '.png', {{type: 'image/png'}}))"
-    )))
-    .await;
+    paste_two_pictures(&tab).await;
     tab.click("form.run button.primary").await;
     tab.until("document.querySelectorAll(\".batch a[href^='/tasks/']\").length === 2").await;
     let former = console.url().to_owned();
@@ -205,11 +209,7 @@ async fn a_lost_picture_is_sent_again_and_a_failed_one_stays_in_the_form() {
     let site = Site::start().await;
     let controls = controls(&site);
     let (browser, tab) = at_model(&site, "haze-removal").await;
-    let bytes = format!("new Uint8Array({:?})", picture());
-    tab.eval(&paste(&format!(
-        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
-    )))
-    .await;
+    paste_two_pictures(&tab).await;
     tab.shows("Run 2 times").await;
     let lose = "(real => { let lost = 0; window.fetch = (address, options) => \
         options?.body?.get('form').endsWith('.1') && !lost++ ? Promise.reject(new TypeError()) : real(address, options) })(fetch)";
@@ -233,11 +233,7 @@ async fn a_lost_picture_is_sent_again_and_a_failed_one_stays_in_the_form() {
 async fn a_read_that_fails_offers_no_run_for_a_second_payment() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "haze-removal").await;
-    let bytes = format!("new Uint8Array({:?})", picture());
-    tab.eval(&paste(&format!(
-        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
-    )))
-    .await;
+    paste_two_pictures(&tab).await;
     let lose = "(real => { let lost = 0; window.fetch = (address, options) => \
         String(address).includes('/runs/') && !lost++ ? Promise.reject(new TypeError()) : real(address, options) })(fetch)";
     tab.eval(lose).await;
@@ -302,11 +298,7 @@ async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
 async fn a_mistake_of_several_runs_is_said_once_before_any_begins() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "color-harmonization").await;
-    let bytes = format!("new Uint8Array({:?})", picture());
-    tab.eval(&paste(&format!(
-        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
-    )))
-    .await;
+    paste_two_pictures(&tab).await;
     tab.shows("Run 2 times").await;
     tab.eval("document.querySelector('[name=\"in.angle\"]').value = '91'").await;
     tab.click("form.run button.primary").await;
