@@ -260,9 +260,10 @@ async fn storage(client: &Client) -> Result<((), String)> {
     let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     // Nothing is stored under that name: a store refuses, and a gateway in its place may do anything else.
     match client.download(url).limits(|limits| limits.deadline = Some(CONNECT_TIMEOUT)).bytes().await {
-        Err(Error::File(error)) if error.status.is_none() => Err(failed(&error.message)),
+        Err(Error::File(error)) if matches!(error.status, None | Some(407 | 500..)) => {
+            Err(failed(&error.message))
+        }
         Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds")),
-        Err(Error::File(error)) if matches!(error.status, Some(407 | 500..)) => Err(failed(&error.message)),
         Ok(_) => Err(failed("something else responds at its address")),
         _ => Ok(((), format!("{host} responds"))),
     }

@@ -186,7 +186,7 @@ impl Transfers<'_> {
         let downloads = downloads.into_iter().map(|(path, file)| async move {
             let downloaded = self.download(&file.url, &path, progress).await;
             let downloaded = downloaded.and_then(|downloaded| match file.size {
-                Some(size) if size != downloaded.size => Err(cut(size, downloaded.size)),
+                Some(size) if size != downloaded.size => Err(incomplete(size, downloaded.size)),
                 _ => Ok((path, downloaded)),
             });
             downloaded.map_err(|failure| failure.about(file.name()))
@@ -195,7 +195,7 @@ impl Transfers<'_> {
     }
 }
 
-fn cut(size: u64, received: u64) -> Failure {
+fn incomplete(size: u64, received: u64) -> Failure {
     let headline = format!("{received} bytes were received of a file of {size}");
     Failure::new(exit::FAILED, headline).with_hint("try again; is a proxy in between?")
 }

@@ -154,11 +154,11 @@ impl Starting<'_> {
                 Err(error) if error.is_refused_create() => error,
                 started => return started,
             };
-            let on_its_way = self.on_its_way();
-            if refusal.denies_key() && on_its_way.is_zero() {
-                return Err(refusal);
-            }
             if refusal.denies_key() {
+                let on_its_way = self.on_its_way();
+                if on_its_way.is_zero() {
+                    return Err(refusal);
+                }
                 self.create.deadline.bound(sleep(on_its_way).map(Ok)).await?;
                 continue;
             }
