@@ -9,7 +9,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
 use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
 use inferstore_profiles::{
-    KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others, trust_file, use_proxy,
+    KeySource, PROFILE_VARIABLE, Profile, Profiles, is_on_this_machine, is_open_to_others, trust_file,
+    use_proxy,
 };
 
 use crate::candidates;
@@ -181,12 +182,12 @@ impl Session {
 
     /// The proxy of requests to this address: a named one, or that of HTTPS_PROXY and the other variables.
     pub(crate) fn proxy_to(&self, base_url: &str) -> Option<String> {
-        let of_variables = || {
-            let is_here = is_plain_loopback(&Url::parse(base_url).ok()?);
-            let proxy = Matcher::from_system().intercept(&base_url.parse().ok()?)?;
-            (!is_here).then(|| proxy.uri().to_string())
-        };
-        self.cacert_and_proxy(base_url).1.or_else(of_variables)
+        let is_here = is_plain_loopback(&Url::parse(base_url).ok()?);
+        if let Some(proxy) = self.cacert_and_proxy(base_url).1 {
+            return (!is_here || is_on_this_machine(&proxy)).then_some(proxy);
+        }
+        let proxy = Matcher::from_system().intercept(&base_url.parse().ok()?)?;
+        (!is_here).then(|| proxy.uri().to_string())
     }
 
     pub(crate) fn cacert(&self) -> Option<PathBuf> {

@@ -49,7 +49,7 @@ impl fmt::Display for Error {
             Self::NotAPicture { input, reason } => write!(
                 f,
                 "the input `{input}` is not a picture that can be read ({reason}); send a whole PNG, JPEG, \
-                 WebP, GIF or BMP file"
+                 WebP, GIF, BMP or TIFF file"
             ),
             Self::TooLarge { input, reason } => {
                 write!(f, "the input `{input}` is too large: {reason}; send a smaller picture")

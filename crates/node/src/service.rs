@@ -41,13 +41,13 @@ impl Network {
         Ok(Self { trusted, proxy })
     }
 
-    /// Returns a builder of clients for an address. Without a proxy of the settings, plain `http` to this machine uses
-    /// none: a proxy of the environment would carry key and files unencrypted to another one.
+    /// Returns a builder of clients for an address. Plain `http` to this machine uses no proxy, which would carry key and
+    /// files unencrypted to another one.
     pub(crate) fn client(&self, address: &Url) -> ClientBuilder {
         let client = over_ring_trusting(Client::builder(), &self.trusted);
         match &self.proxy {
+            _ if address.scheme() == "http" && is_this_machine(address) => client.no_proxy(),
             Some(proxy) => client.proxy(proxy.clone()),
-            None if address.scheme() == "http" && is_this_machine(address) => client.no_proxy(),
             None => client,
         }
     }

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use error::ProfileErrorKind as Kind;
 pub use error::{ProfileError, ProfileErrorKind};
-use inferstore::reqwest::{self, Proxy};
-use inferstore::{ApiKey, Client, ClientBuilder, Error, trust_certificates};
+use inferstore::reqwest::{self, NoProxy, Proxy, Url};
+use inferstore::{ApiKey, Client, ClientBuilder, Error, is_plain_loopback, trust_certificates};
 pub use keyring::Keyring;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinError, spawn_blocking};
@@ -27,6 +27,8 @@ pub const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
 
 /// Environment variable with the path of another profiles file.
 pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
+
+const THIS_MACHINE: &str = "localhost, 127.0.0.0/8, ::1";
 
 /// A result whose error is about a profile.
 pub type Result<T, E = ProfileError> = std::result::Result<T, E>;
@@ -77,7 +79,8 @@ pub fn trust_file(builder: ClientBuilder, path: &Path) -> Result<ClientBuilder> 
     }))
 }
 
-/// Sends the requests through a proxy, instead of those of the environment.
+/// Sends the requests through a proxy, instead of those of the environment. Only a proxy on this machine gets requests to
+/// this machine: another one would see the key in plain `http`.
 ///
 /// # Errors
 ///
@@ -87,8 +90,16 @@ pub fn use_proxy(builder: ClientBuilder, proxy: &str) -> Result<ClientBuilder> {
         let hint = "give one such as http://proxy.example:3128";
         ProfileError::new(Kind::Client, "the proxy of --proxy or of the profile is no URL", hint)
     };
+    let is_elsewhere = !is_on_this_machine(proxy);
     let proxy = Proxy::all(proxy).map_err(invalid)?;
+    let proxy = proxy.no_proxy(NoProxy::from_string(THIS_MACHINE).filter(|_| is_elsewhere));
     Ok(builder.configure_http(move |http| http.proxy(proxy.clone())))
+}
+
+/// Returns true if a proxy with this URL is on this machine.
+pub fn is_on_this_machine(proxy: &str) -> bool {
+    let address = proxy.rsplit("//").next().unwrap_or_default();
+    Url::parse(&format!("http://{address}")).is_ok_and(|url| is_plain_loopback(&url))
 }
 
 /// All profiles, and the name of the current one.

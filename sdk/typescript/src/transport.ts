@@ -13,7 +13,7 @@ const CHECK_BASE_URL = "check that the base URL leads to the service and ends in
 const CHECK_NETWORK = "check the network and the base URL, then try again";
 const HINTS: Record<number, string> = {
   401: "check the API key, and that the base URL leads to its service",
-  402: "top up the balance of the account",
+  402: "top up the balance, or raise the limit that the message names",
   404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
   409: "read the message of the service; the present state does not allow the call",
 };

@@ -4,7 +4,7 @@
 use inferstore::{Client, Error, File};
 
 use super::{built, inputs, quick};
-use inferstore_wire::Server;
+use inferstore_wire::{Reaction, Server};
 
 #[tokio::test]
 async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
@@ -32,6 +32,21 @@ async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
         }
     }
     assert_eq!(destination.texts(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_error_of_a_base_url_that_moved_names_the_new_one() {
+    for (from, to) in [("http://", "https://"), ("127.0.0.1", "www.host.example")] {
+        let server = Server::start(move |request| {
+            let host = request.header("host").unwrap_or_default();
+            let location = format!("http://{host}{}?a=b", request.target).replacen(from, to, 1);
+            Reaction::Answer(308, vec![("location", location)], Vec::new())
+        });
+        let error = built(quick(server.base_url(), "key")).balance().await.unwrap_err();
+        let url = server.base_url().replacen(from, to, 1);
+        assert_eq!(error.to_string(), format!("getBalance failed with 308: the base URL redirects to {url}"));
+        assert!(error.hint().contains("as the base URL"), "{}", error.hint());
+    }
 }
 
 async fn calls(client: &Client) -> [(&'static str, Result<(), Error>); 5] {

@@ -37,6 +37,15 @@ fn requests_go_through_the_proxy_that_is_named() {
 }
 
 #[test]
+fn plain_http_to_this_machine_goes_through_no_proxy_of_another_one() {
+    let local = Local::start();
+    for call in ["balance", "doctor"] {
+        let ended = local.cli.call(&format!("{call} --proxy http://proxy.invalid:3128"));
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+    }
+}
+
+#[test]
 fn doctor_tells_a_proxy_that_is_gone_from_a_service_that_is_gone() {
     let local = Local::start();
     let cli = &local.cli;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, LOCATION};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -194,6 +194,19 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Returns the base URL that a redirect leads to.
+    fn moved_to(&self, response: &reqwest::Response) -> Option<String> {
+        let header = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
+        let location = header?.to_str().ok()?;
+        let [from, to] = [response.url().clone(), response.url().join(location).ok()?].map(|mut url| {
+            url.set_query(None);
+            url.set_fragment(None);
+            String::from(url)
+        });
+        let call = from.strip_prefix(&self.core.base_url)?;
+        Some(self.core.redactor.foreign(to.strip_suffix(call).unwrap_or(&to), 200))
+    }
+
     async fn failure(&self, error: RawError) -> Error {
         let redactor = &self.core.redactor;
         match error {
@@ -203,9 +216,16 @@ impl<'a> Call<'a> {
                 let request_id = request_id(response.headers(), redactor);
                 let retry_after = retry::retry_after(response.headers());
                 let is_of_service = response.headers().contains_key(KEY_RETENTION);
+                let moved_to = self.moved_to(&response);
                 let body = read_error_body(response, self.deadline).await;
                 let context = context_of(status.as_u16(), &body, redactor);
-                Error::Api(Box::new(CallContext { request_id, retry_after, is_of_service, ..context }))
+                Error::Api(Box::new(CallContext {
+                    request_id,
+                    retry_after,
+                    is_of_service,
+                    moved_to,
+                    ..context
+                }))
             }
             RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
             RawError::CommunicationError(error) if error.is_builder() => {

@@ -52,7 +52,7 @@ VARIABLES = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL
 CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1"
 HINTS = {
     401: "check the API key, and that the base URL leads to its service",
-    402: "top up the balance of the account",
+    402: "top up the balance, or raise the limit that the message names",
     404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
     409: "read the message of the service; the present state does not allow the call",
 }

@@ -41,6 +41,8 @@ pub struct CallContext {
     pub task: Option<TaskId>,
     /// True if the response announces idempotency keys, as the service does and a gateway before it does not.
     pub(crate) is_of_service: bool,
+    /// Base URL that a redirect leads to, redacted. The client follows none: it would show the key.
+    pub(crate) moved_to: Option<String>,
     /// True if nothing of the last attempt reached the service.
     pub(crate) is_unsent: bool,
     /// True if the certificate of the service is refused: no retry changes that.
@@ -103,8 +105,11 @@ impl CallContext {
 
     pub(super) fn hint(&self) -> &'static str {
         match self.status {
+            Some(300..400) if self.moved_to.is_some() => {
+                "use the address that the message names as the base URL, if it is that of the service"
+            }
             Some(401) => "check the API key, and that the base URL leads to its service",
-            Some(402) => "top up the balance of the account",
+            Some(402) => "top up the balance, or raise the limit that the message names",
             Some(404) if self.operation == OTHER_REQUEST => "check the path",
             Some(404) if self.names_something() => "check the identifier",
             Some(404) => CHECK_BASE_URL,
@@ -131,6 +136,7 @@ impl CallContext {
         let status = self.status.filter(|status| !(200..300).contains(status));
         let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
         let reason = match (&self.message, &self.excerpt) {
+            _ if let Some(url) = &self.moved_to => format!(": the base URL redirects to {url}"),
             (Some(message), _) => format!(": {message}"),
             (None, Some(excerpt)) => format!(": {}", cut(&without_markup(excerpt), 200)),
             (None, None) if self.status == Some(401) => ": the API key is missing or wrong".to_owned(),
