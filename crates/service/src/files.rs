@@ -19,6 +19,9 @@ pub(crate) const MAX_FORM_FILE: u64 = 5_242_880;
 /// Maximum length of a key in bytes, as in S3.
 pub(crate) const MAX_KEY: usize = 1_024;
 
+/// Bucket of the logs of tasks, which are not among the outputs of a lease.
+pub(crate) const LOGS: &str = "logs";
+
 /// Upload target: permission to upload one file, until its expiry.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {

@@ -3,7 +3,7 @@
 use inferstore::types::TaskStatus;
 use inferstore::{Client, Error, Inputs, Task};
 use inferstore_node::{Config as NodeConfig, NodeKey, serve};
-use inferstore_service::Scope;
+use inferstore_service::{AdminClient, Scope};
 use inferstore_wire::until;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -83,4 +83,20 @@ async fn the_log_of_a_task_has_no_line_of_another_task_of_the_same_worker() {
     }
     drop(stop);
     node.await.expect("the node does not crash").expect("the node ends in order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_task_that_the_operator_failed_tells_what_it_did() {
+    let bench = Bench::start().await;
+    let output = json!({ "output": { "type": "string", "position": 0 } });
+    bench.publish("stuck", json!({}), output).await;
+    let command = ["sh", "-c", "echo 'no memory is left' >&2; sleep 60"];
+    let node = bench.node(&json!({ "stuck": { "command": command, "seconds": 60 } }));
+    let task = bench.client.model("stuck").run(Inputs::new()).start().await.expect("a task is created");
+    logged(&task, "no memory is left\n").await;
+    let mut admin = AdminClient::open(bench.service.data_folder()).await.expect("the service runs");
+    let body = json!({ "message": "it was stuck" }).to_string();
+    admin.call("POST", &["tasks", task.id().as_str(), "fail"], Some(body)).await.expect("it computes");
+    assert_eq!(text_of(&task).await, "no memory is left\n");
+    node.stop().await.expect("the node ends in order");
 }

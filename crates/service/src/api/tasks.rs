@@ -213,5 +213,5 @@ async fn cancel(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Do
 
 async fn logs(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskLog> {
     let task = api.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
-    Ok(Success::data(log::read(&api.objects, &task.id, task.attempt).await?))
+    Ok(Success::data(log::read(&api.objects, &task).await?))
 }

@@ -37,8 +37,8 @@ impl<E: Engine> AdminDatabase for E {
         now: Moment,
     ) -> Result<Result<(), KeyRefusal>> {
         work!(self, How::Change(CachedRows::Keys), |db, owner, key, now| {
-            // Concurrent creates would exceed the limits, or take one name twice.
-            db.lock_tables("api_keys").await?;
+            // Concurrent creates of an account would exceed its limits, or take one name twice.
+            db.lock_purses(&[*owner]).await?;
             let keys = db.all(KEYS_OF_ACCOUNT, params![owner], key_overview).await?;
             match KeyRefusal::of(&keys, key.rules.name.as_deref(), *now) {
                 Some(refusal) => Ok(Err(refusal)),

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::files::{
-    Files, Object, OutputLimits, OutputStored, Replaces, StorageUse, Stored, Target, TargetsOf, Usage,
+    Files, LOGS, Object, OutputLimits, OutputStored, Replaces, StorageUse, Stored, Target, TargetsOf, Usage,
     category, lease_of,
 };
 
@@ -224,10 +224,10 @@ impl<E: Engine> Files for E {
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
-        // Outputs of a successful task have a lease if an earlier version ended the task.
+        // Outputs of a successful task have a lease if an earlier version ended the task. A log tells why a task failed.
         let unneeded = format!(
             "DELETE FROM objects WHERE sequence IN ( \
-               SELECT sequence FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
+               SELECT sequence FROM objects WHERE lease IS NOT NULL AND bucket <> '{LOGS}' AND NOT EXISTS ( \
                  SELECT 1 FROM tasks WHERE id = substr(lease, 1, {}(lease, '/') - 1) \
                  AND lease = id || '/' || attempt AND status IN ('computing', 'success')) \
                UNION ALL SELECT sequence FROM objects WHERE owner IS NULL AND created_at < $1 LIMIT 1000) \

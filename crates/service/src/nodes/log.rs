@@ -6,14 +6,13 @@ use axum::body::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 
+use crate::files::LOGS;
 use crate::http::response::Failure;
 use crate::object_storage::Objects;
+use crate::queue::{Status, Task};
 use crate::{Error, Result};
 
 pub(super) const MAX_TEXT: usize = 64 << 10;
-/// Bucket of logs, which are not among the outputs of a lease.
-const BUCKET: &str = "logs";
-
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct TaskLog {
     pub(super) text: String,
@@ -33,14 +32,19 @@ pub(super) async fn store(objects: &Objects, task: &str, attempt: i64, log: &Tas
     let bytes = serde_json::to_vec(log).map_err(|cause| Error::new("writing the log of a task", cause))?;
     let key = key_of(task, attempt);
     let body = stream::iter([Ok::<_, Infallible>(Bytes::from(bytes))]);
-    objects.receive_output((BUCKET, &key, "application/json"), body).await?;
+    objects.receive_output((LOGS, &key, "application/json"), body).await?;
     Ok(())
 }
 
-pub(crate) async fn read(objects: &Objects, task: &str, attempt: i64) -> Result<TaskLog> {
-    let Some(object) = objects.read(BUCKET, &key_of(task, attempt)).await? else {
-        return Ok(TaskLog { attempt, ..TaskLog::default() });
-    };
+/// Reads the log of the last attempt. A task that the service has failed itself has one attempt more, without a log.
+pub(crate) async fn read(objects: &Objects, task: &Task) -> Result<TaskLog> {
+    let mut attempt = task.attempt;
+    let mut object = objects.read(LOGS, &key_of(&task.id, attempt)).await?;
+    if object.is_none() && task.status == Status::Failed {
+        attempt -= 1;
+        object = objects.read(LOGS, &key_of(&task.id, attempt)).await?;
+    }
+    let Some(object) = object else { return Ok(TaskLog { attempt: task.attempt, ..TaskLog::default() }) };
     let log: TaskLog = serde_json::from_slice(&object.bytes().await?)
         .map_err(|cause| Error::new("reading the log of a task", cause))?;
     Ok(TaskLog { attempt, ..log })

@@ -132,7 +132,7 @@ macro_rules! conformance {
                 a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once
                 outputs_that_a_result_does_not_name_are_removed
                 no_write_that_removes_outputs_is_long
-                outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted;
+                outputs_of_a_success_and_logs_stay_until_they_are_old;
             retention: retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
                 retention_deletes_more_than_one_transaction_takes
                 retention_deletes_around_any_number_of_tasks_that_have_not_ended

@@ -10,7 +10,7 @@ use super::{Engine, Fixture, MODEL, RULES, model};
 use crate::accounts::{AccountId, NewKey};
 use crate::catalog::Existing;
 use crate::clock::Moment;
-use crate::files::{Object, OutputLimits, OutputStored};
+use crate::files::{LOGS, Object, OutputLimits, OutputStored};
 use crate::ledger::{Credit, Money};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, ModelLoad,
@@ -548,15 +548,16 @@ pub(crate) async fn no_write_that_removes_outputs_is_long(engine: impl Engine) {
     assert_eq!((removed().await, removed().await, removed().await), (1_000, 1, 0));
 }
 
-pub(crate) async fn outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted(
-    engine: impl Engine,
-) {
+pub(crate) async fn outputs_of_a_success_and_logs_stay_until_they_are_old(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let later = NOW.after(Duration::from_secs(1));
     for name in ["success.png", "failure.png"] {
         fixture.create(fixture.customer, 10).await;
         let lease = fixture.claim_one(NOW).await.unwrap();
         store_output(&fixture, &lease, name).await;
+        let log = Object { bucket: LOGS.to_owned(), ..output(&lease, &format!("{name}.log")) };
+        let limits = OutputLimits { count: 9, bytes: 9 };
+        fixture.database.store_output(&log.blob, &log, limits).await.unwrap();
         let ending = match name {
             "success.png" => Ending::Output("{}".to_owned()),
             _ => Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() },
@@ -565,5 +566,7 @@ pub(crate) async fn outputs_of_a_success_stay_until_they_are_old_though_its_task
     }
     assert_eq!(fixture.database.delete_ended_tasks(later, later).await.unwrap(), 2);
     assert_eq!(fixture.database.remove_outputs(NOW).await.unwrap(), ["failure.png"]);
-    assert_eq!(fixture.database.remove_outputs(later).await.unwrap(), ["success.png"]);
+    let mut expired = fixture.database.remove_outputs(later).await.unwrap();
+    expired.sort_unstable();
+    assert_eq!(expired, ["failure.png.log", "success.png", "success.png.log"]);
 }

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::creates::{account, task};
 use super::server::Empty;
-use crate::accounts::AccountId;
+use crate::accounts::{AccountId, NewKey};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::database::conformance::queue::slot;
@@ -34,7 +34,7 @@ async fn hold(fixture: &Fixture<Empty>, account: AccountId) -> deadpool_postgres
 
 async fn at_once<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(AT_ONCE, work).await;
-    assert!(done.is_ok(), "{what} waits for somebody else's purse");
+    assert!(done.is_ok(), "{what} waits for another account");
     done.unwrap()
 }
 
@@ -96,6 +96,23 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
     assert_eq!(done.len(), 80);
     assert!(done.iter().filter(|done| **done).count() >= 40, "every create has its task");
     assert_eq!(database.audit().await.unwrap().faults, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
+async fn nobody_waits_for_a_key_that_another_account_makes() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let paused = account(&fixture, "paused", 0, 1).await;
+    let other = account(&fixture, "other", 0, 1).await;
+    let holder = fixture.engine.process().await.connection().await.unwrap();
+    let hold = format!(
+        "BEGIN; INSERT INTO api_keys (id, account, hash, created_at) VALUES ('paused', {}, '\\x00', 0)",
+        paused.0
+    );
+    holder.batch_execute(&hold).await.unwrap();
+    let key = NewKey::chosen("isk_other_firstfirstfirst").unwrap().kept;
+    at_once("a key", fixture.database.add_own_key(other, &key, NOW)).await.unwrap().unwrap();
+    holder.batch_execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
