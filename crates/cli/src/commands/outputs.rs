@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use inferstore::{Download, DownloadEvent, Outcome};
-
 use tokio::io::AsyncWriteExt;
 
 use crate::exit;
@@ -92,7 +91,7 @@ impl Delivery {
     fn destination(&self, out: &str, check: fn(&Path) -> Result, session: &Session) -> Result<Destination> {
         let is_several = self.declared.len() > 1;
         if out == "-" {
-            return if is_several { Err(several_files(&self.declared)) } else { Ok(Destination::Stdout) };
+            return check_is_one("standard output", &self.declared).map(|()| Destination::Stdout);
         }
         if out.is_empty() {
             let hint = "give a file, a folder/ or `-`; nothing was sent";
@@ -115,7 +114,7 @@ impl Delivery {
                 .with_hint("choose a shorter name; nothing was sent"));
         }
         if is_special(&path) {
-            return Ok(Destination::File(path));
+            return check_is_one(&out, &self.declared).map(|()| Destination::File(path));
         }
         if is_folder(&out, &path) {
             check(&path)?;
@@ -136,10 +135,14 @@ pub(crate) fn is_folder(out: &str, path: &Path) -> bool {
     !is_file || out.ends_with('/')
 }
 
-fn several_files(outputs: &[String]) -> Failure {
+/// Fails for several outputs. They would be one behind the other in a stream.
+fn check_is_one(place: &str, outputs: &[String]) -> Result {
+    if outputs.len() <= 1 {
+        return Ok(());
+    }
     let outputs = outputs.join(" and ");
-    Failure::usage(format!("standard output takes one file, and the output has {outputs}"))
-        .with_hint("give a folder: -o outputs/")
+    Err(Failure::usage(format!("{place} takes one file, and the output has {outputs}"))
+        .with_hint("give a folder: -o outputs/"))
 }
 
 pub(crate) fn exists(out: &str) -> Failure {
@@ -306,7 +309,10 @@ impl Delivery {
             return Ok(());
         }
         match destination {
-            Destination::Stdout if outputs.len() > 1 => return Err(several_files(&outputs)),
+            Destination::Stdout => check_is_one("standard output", &outputs)?,
+            Destination::File(path) if is_special(path) => {
+                check_is_one(&path.display().to_string(), &outputs)?;
+            }
             Destination::Template(template) if outputs.len() > 1 => check_tells_outputs_apart(template)?,
             _ => {}
         }
@@ -369,7 +375,7 @@ impl Destination {
     fn path(&self, task: &str, is_several: bool, names: &TemplateVariables, output: &str) -> PathBuf {
         let template = match self {
             // One file for each output, named after it.
-            Self::File(path) if is_several && !is_special(path) => {
+            Self::File(path) if is_several => {
                 let stem = path.file_stem().unwrap_or_default().display();
                 let extension = path.extension().unwrap_or_default().display();
                 return path.with_file_name(format!("{stem}-{}.{extension}", short(&harmless(output))));

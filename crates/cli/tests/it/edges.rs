@@ -57,8 +57,12 @@ fn a_place_that_cannot_be_written_is_found_before_anything_is_billed() {
         assert!([exit::INPUT, exit::USAGE].contains(&ended.code), "{out}: {ended}");
         assert!(ended.stderr.contains("hint: "), "{ended}");
     }
-    let several = local.cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o -");
-    assert_eq!(several.code, exit::USAGE, "{several}");
+    for out in ["-", "/dev/null"] {
+        let run = format!("run color-harmonization hazy.png template=v_shape angle=30 -o {out}");
+        let several = local.cli.call(&run);
+        assert_eq!(several.code, exit::USAGE, "{several}");
+        assert!(several.stderr.contains("takes one file"), "{several}");
+    }
     assert_eq!(local.cli.call("task list -q").stdout, "", "no task was created");
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "nothing was uploaded");
     assert_eq!(std::fs::read(local.cli.path("tiny.txt")).expect("it is there"), b"mine");
@@ -99,6 +103,8 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
     let several = cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o h.png -q");
     assert_eq!(several.code, exit::DONE, "{several}");
     assert!(names_in(cli.folder.path()).contains(&"h-output_hue.png".to_owned()), "{several}");
+    let device = cli.call("task show @last -o /dev/null");
+    assert!(device.code == exit::USAGE && device.stderr.contains("takes one file"), "{device}");
     let piped = cli.call("run haze-removal hazy.png -o -");
     assert!(piped.code == exit::DONE && piped.stdout.contains("PNG"), "{}", piped.stderr);
 }
