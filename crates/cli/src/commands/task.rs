@@ -281,7 +281,8 @@ async fn logs(named: &str, follow: bool, client: &Client, session: &Session) -> 
             if offset > known {
                 session.note(format!("{} bytes of the log are not kept", offset - known));
             }
-            let new = text.get(known.saturating_sub(offset)..).unwrap_or(&text);
+            // A text that ended within a character had another one in its place.
+            let new = &text[text.floor_char_boundary(known.saturating_sub(offset))..];
             let lines: Vec<String> = new.split('\n').map(printable).collect();
             session.output.bytes(lines.join("\n").as_bytes())?;
             (shown, attempt) = (end, log.attempt);
