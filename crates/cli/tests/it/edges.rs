@@ -383,6 +383,26 @@ fn doctor_finds_what_does_not_work() {
     assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
 }
 
+#[test]
+fn doctor_compares_the_clocks_by_the_response_that_it_has() {
+    let mut local = Local::start();
+    let mut reads = 0;
+    let server = Server::start(move |request| {
+        let is_balance = request.target.ends_with("/balance");
+        reads += usize::from(is_balance);
+        if is_balance && reads > 1 {
+            return Reaction::status(404);
+        }
+        let body = r#"{"status": "success", "message": "ok", "data": {"balance": "1"}}"#;
+        let date = "Thu, 01 Jan 2015 00:00:00 GMT".to_owned();
+        let headers = vec![("content-type", "application/json".to_owned()), ("date", date)];
+        Reaction::Answer(200, headers, body.as_bytes().to_vec())
+    });
+    local.cli.set("INFERSTORE_BASE_URL", &server.base_url());
+    let ended = local.cli.call("doctor");
+    assert!(ended.stderr.contains("the clocks differ by"), "{ended}");
+}
+
 /// A service that responds to each request with the same payload, in which `ORIGIN` is its own origin.
 fn service_of(payload: &'static str) -> String {
     let server = Server::start(move |request| {
