@@ -60,11 +60,11 @@ pub(crate) struct Arguments {
 pub(crate) struct RunOptions {
     /// Inputs: name=value, name=@FILE, or a file or URL for the one file that the model takes; - and @- are
     /// standard input. A number may be several: angle=10..90:10 is a run for 10, 20 and so on up to 90
-    #[arg(value_name = "INPUT", add = complete::inputs())]
+    #[arg(value_name = "INPUT", add = complete::inputs::<Arguments>())]
     words: Vec<String>,
     /// An input: name=value, or name=@path for a file to upload; a value that begins with @ is written
     /// @@…
-    #[arg(short, long = "input", value_name = "NAME=VALUE", add = complete::inputs())]
+    #[arg(short, long = "input", value_name = "NAME=VALUE", add = complete::inputs::<Arguments>())]
     input: Vec<Input>,
     /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
