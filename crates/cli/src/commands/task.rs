@@ -20,7 +20,7 @@ use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
 use crate::lists::{self, Fits};
-use crate::output::{Format, Report, closed};
+use crate::output::{Report, closed};
 use crate::progress::{Progress, watch};
 use crate::recorded::with_json;
 use crate::settings::Session;
@@ -355,10 +355,7 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
         let report = list(arguments, client).await?;
         let drawn = format!("{}\n{}", session.output.drawn(&report.table), report.quiet.join(" "));
         if drawn != last {
-            if session.output.is_terminal() && session.output.options.format == Format::Table {
-                // Clears the screen, and goes to its first line.
-                session.output.bytes(b"\x1b[2J\x1b[H")?;
-            }
+            session.output.clear()?;
             session.output.report(&report)?;
             last = drawn;
         }
