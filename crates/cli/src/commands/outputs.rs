@@ -329,15 +329,7 @@ impl Delivery {
                         std::fs::create_dir_all(folder)
                             .map_err(Failure::of_path(folder, "cannot be made"))?;
                     }
-                    let file = save_to(download, &path, |event| progress.download(name, event)).await?;
-                    if let Some(mime) = file.mime.filter(|mime| is_misnamed(&path, mime)) {
-                        let path = relative_path(&path, session);
-                        progress.note(&format!(
-                            "warning: {} is of the type {mime}, unlike its extension; -o with a folder, or \
-                             with a name that ends with .{{ext}}, chooses the extension",
-                            path.display()
-                        ));
-                    }
+                    save_to(download, &path, |event| progress.download(name, event)).await?;
                     path
                 }
                 Some(stem) => {
@@ -351,13 +343,6 @@ impl Delivery {
         }
         Ok(())
     }
-}
-
-/// Returns true when files of the type have extensions, and the path has another one.
-fn is_misnamed(path: &Path, mime: &str) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let usual = mime_guess::get_mime_extensions_str(mime).filter(|_| mime != "application/octet-stream");
-    usual.is_some_and(|usual| !usual.iter().any(|usual| usual.eq_ignore_ascii_case(extension)))
 }
 
 fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {

@@ -93,13 +93,6 @@ fn outputs_go_to_a_file_a_folder_a_template_or_standard_output() {
         let content = std::fs::read(cli.path(path)).expect("it is there");
         assert!(content.starts_with(b"\x89PNG"), "{run}");
     }
-    for (name, is_misnamed) in [("a.jpg", true), ("b.PNG", false), ("b.{ext}", false)] {
-        let ended = cli.call(&format!("task show @last -o {name}"));
-        assert_eq!(ended.code, exit::DONE, "{ended}");
-        let warning = format!("warning: {name} is of the type image/png");
-        assert_eq!(ended.stderr.contains(&warning), is_misnamed, "{ended}");
-        assert_eq!(ended.stderr.contains("warning"), is_misnamed, "{ended}");
-    }
     let several = cli.call("run color-harmonization hazy.png template=v_shape angle=30 -o h.png -q");
     assert_eq!(several.code, exit::DONE, "{several}");
     assert!(names_in(cli.folder.path()).contains(&"h-output_hue.png".to_owned()), "{several}");
