@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
-use inferstore::Client;
 use inferstore::types::{ModelVersioning, TaskRecord};
+use inferstore::{Client, by_position};
 
 use crate::candidates::{Word, candidates};
 use crate::environment::Environment;
 use crate::lists;
 use crate::output::{Output, OutputOptions};
-use crate::schema::ordered;
 use crate::settings::{Global, Session};
 
 const TIMEOUT: Duration = Duration::from_millis(800);
@@ -71,7 +70,7 @@ async fn tasks_of(client: &Client) -> Option<Vec<Word>> {
 
 fn inputs_of(version: &ModelVersioning, current: &str) -> Vec<Word> {
     let mut words = Vec::new();
-    for (name, input) in ordered(version.input_format.as_ref()) {
+    for (name, input) in by_position(version.input_format.as_ref()) {
         if current.starts_with(&format!("{name}=")) {
             let samples = input.samples.iter().flatten();
             words.extend(samples.map(|sample| (format!("{name}={}", sample.as_str()), None)));

@@ -7,7 +7,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
+use inferstore::{
+    API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback, redact_url,
+};
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_on_this_machine, is_open_to_others, trust_file,
     use_proxy,
@@ -304,11 +306,4 @@ fn built(builder: ClientBuilder) -> Result<Client> {
 pub(crate) fn masked(key: &str) -> String {
     let id = key.strip_prefix("isk_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
     id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
-}
-
-/// Returns the URL without parts that may be a password or a token.
-pub(crate) fn redact_url(url: &str) -> String {
-    // A password may contain `?` or `#`.
-    let (user, host) = url.rsplit_once('@').map_or(("", url), |(_, host)| ("…@", host));
-    format!("{user}{}", host.split(['?', '#']).next().unwrap_or_default())
 }

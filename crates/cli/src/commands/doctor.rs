@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, UploadFolder};
-use inferstore::{Client, Error};
+use inferstore::{Client, Error, redact_url};
 use inferstore_drift::{Document, Finding, Survey};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::exit;
 use crate::failure::{Failure, Result, hint_of_certificate};
 use crate::output::Report;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 
 /// Arguments of `doctor`; `Command::Doctor` describes it.

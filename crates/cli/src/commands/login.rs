@@ -1,7 +1,7 @@
 //! `inferstore login` and `inferstore logout`.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind, redact_url};
 use inferstore_profiles::{CONFIG_VARIABLE, KeySource, Keyring, Profile, Profiles};
 
 use super::outputs::absolute;
@@ -9,7 +9,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 
 /// Address at which `inferstore serve` listens.
 const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";

@@ -10,7 +10,7 @@ use futures_util::stream;
 use inferstore::types::{
     self, Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary,
 };
-use inferstore::{Client, Decimal, Error, nearest};
+use inferstore::{Client, Decimal, Error, by_position, nearest};
 use tokio::time::sleep;
 
 use crate::complete;
@@ -131,7 +131,7 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
 
 pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String> {
     let is_file = |(_, descriptor): &(_, &Descriptor)| descriptor.type_ == Some(DescriptorType::File);
-    schema::ordered(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
+    by_position(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {

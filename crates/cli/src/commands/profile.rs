@@ -1,6 +1,7 @@
 //! `inferstore profile`.
 
 use clap::{ArgAction, Args, Subcommand};
+use inferstore::redact_url;
 use serde_json::json;
 
 use super::login;
@@ -8,7 +9,7 @@ use crate::candidates;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::profiles;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::yes_or_no;
 

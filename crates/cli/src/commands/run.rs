@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _, ValueHint};
 use inferstore::types::{TaskDetail, TaskId, UploadFolder};
-use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
+use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind, is_http};
 use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
@@ -35,7 +35,7 @@ use crate::recorded::with_json;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, Input, is_url, upload_folder};
+use crate::values::{self, Input, upload_folder};
 pub(super) use batch::{Plan, run_one};
 pub(super) use contents::Contents;
 pub(super) use entries::{Entry, entry as entry_of};
@@ -473,7 +473,7 @@ impl Run<'_> {
     /// deleted, and a note says when they stay stored.
     async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts) -> Result {
         let Err(failure) = &ended else { return ended };
-        let has_uploads = self.files.values().any(|file| !is_url(file));
+        let has_uploads = self.files.values().any(|file| !is_http(file));
         let Some(task) = interrupts.task().filter(|_| self.options.delete_inputs && has_uploads) else {
             return ended;
         };
@@ -495,7 +495,7 @@ impl Run<'_> {
     async fn delete_inputs(&self, task: &TaskId) -> bool {
         let Ok(task) = self.client.task(task).get().await else { return false };
         let inputs = task.input_data.unwrap_or_default();
-        let uploaded = self.files.iter().filter(|(_, file)| !is_url(file));
+        let uploaded = self.files.iter().filter(|(_, file)| !is_http(file));
         for url in uploaded.filter_map(|(name, _)| inputs.get(name)?.as_str()) {
             if self.client.delete_file(url).await.is_err() {
                 return false;
