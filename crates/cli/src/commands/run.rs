@@ -6,7 +6,6 @@ mod entries;
 mod inputs;
 mod interrupt;
 mod journal;
-mod names;
 mod rows;
 mod summary;
 mod sweeps;
