@@ -24,7 +24,6 @@ use crate::fields;
 use crate::json;
 use crate::table::{Look, Table, painted, printable};
 
-/// Formats of data on standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people

@@ -26,7 +26,6 @@ use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
 
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
 
-/// The options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {

@@ -25,7 +25,6 @@ use crate::settings::Session;
 use crate::table::Fit;
 use crate::values::size;
 
-/// Arguments of `demo`; `Command::Demo` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore demo\n  inferstore demo --out pictures")]
 pub(crate) struct Arguments {

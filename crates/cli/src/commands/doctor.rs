@@ -18,7 +18,6 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 
-/// Arguments of `doctor`; `Command::Doctor` describes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --api\n  inferstore doctor --profile staging --json"

@@ -20,7 +20,6 @@ const ROOT: &str = "/api/v1";
 const KEY_HINT: &str = "log in again with the whole key, as it was shown when it was created; nothing was stored. \
     `inferstore admin key add ACCOUNT` creates one on a service of your own";
 
-/// Arguments of `login`; `Command::Login` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LoginArguments {

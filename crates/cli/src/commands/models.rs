@@ -27,7 +27,6 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 const MAX_CONCURRENT_READS: usize = 8;
 
-/// Look through the catalog, and at one model
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the models of the catalog
@@ -52,7 +51,6 @@ pub(crate) enum Command {
     Code(OneModel),
 }
 
-/// List the models of the catalog
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
@@ -82,7 +80,6 @@ Examples:
   inferstore models list --sort trending --limit 5
   inferstore models list --filter official --all --format jsonl";
 
-/// One model.
 #[derive(Debug, Args)]
 pub(crate) struct OneModel {
     /// The identifier of the model

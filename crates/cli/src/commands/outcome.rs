@@ -14,7 +14,6 @@ use crate::settings::Session;
 use crate::table::Table;
 use crate::values::{self, behind_hash, stem_of};
 
-/// Options of a wait for a task.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitOptions {
     /// Wait at most so long, such as 90s, 5m or 1h30m

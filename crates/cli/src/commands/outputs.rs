@@ -15,7 +15,6 @@ use crate::progress::{Progress, watch};
 use crate::settings::Session;
 pub(crate) use staged::{absolute, relative_path};
 
-/// Destination of the outputs of a task.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArguments {
     /// Download the outputs: into a file, a folder (it ends with a slash or has no extension), - for standard output, or

@@ -13,7 +13,6 @@ use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::yes_or_no;
 
-/// List the profiles, choose one, change one, remove one
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the profiles, without their keys
@@ -35,7 +34,6 @@ pub(crate) enum Command {
     Remove(OneProfile),
 }
 
-/// One profile.
 #[derive(Debug, Args)]
 pub(crate) struct OneProfile {
     /// The profile

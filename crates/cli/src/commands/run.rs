@@ -43,7 +43,6 @@ use interrupt::Interrupts;
 pub(super) use journal::{Items, NAME as JOURNAL};
 pub(super) use summary::{FileOutcome, Status};
 
-/// Arguments of `run`; `Command::Run` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -54,7 +53,6 @@ pub(crate) struct Arguments {
     options: RunOptions,
 }
 
-/// Inputs and options of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// Inputs: name=value, name=@FILE, or a file or URL for the one file that the model takes; - and @- are

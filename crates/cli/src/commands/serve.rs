@@ -38,7 +38,6 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
 
-/// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

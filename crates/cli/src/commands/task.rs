@@ -33,7 +33,6 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Commands of `task`; `Command::Task` describes them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the tasks of the account, newest first
@@ -93,7 +92,6 @@ pub(crate) enum Command {
     },
 }
 
-/// One task.
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {
     /// The identifier of the task, its beginning or its end, or @last
@@ -101,7 +99,6 @@ pub(crate) struct OneTask {
     id: String,
 }
 
-/// List the tasks of the account, newest first
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
