@@ -50,7 +50,7 @@ pub enum Error {
 pub struct Batch {
     client: Client,
     journal: Arc<Mutex<Journal>>,
-    /// Lock of each started item: concurrent starts create one task.
+    /// Lock of each item that is being started: concurrent starts create one task.
     locks: Arc<Mutex<HashMap<String, Arc<AsyncMutex<()>>>>>,
     deletes_inputs: bool,
     budget: Option<Decimal>,
@@ -150,7 +150,11 @@ impl Item {
     where
         Prepared: Future<Output = inferstore::Result<PreparedRun>>,
     {
-        let lock = Arc::clone(self.batch.locks.lock().entry(self.key.clone()).or_default());
+        let lock = {
+            let mut locks = self.batch.locks.lock();
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(self.key.clone()).or_default())
+        };
         let _alone = lock.lock().await;
         let step = self.resume().await?;
         if let Some(task) = step.as_ref().and_then(Step::task) {
@@ -361,4 +365,21 @@ where
 pub fn limit_pause(error: &inferstore::Error) -> Option<Duration> {
     let is_limited = error.kind() == ErrorKind::RateLimited;
     is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_item_that_was_started_leaves_no_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let client = Client::new("http://127.0.0.1:1/api/v1", "k").unwrap();
+        let batch = Batch::open(&client, folder.path().join("journal.jsonl")).unwrap();
+        for number in 0..9 {
+            let prepare = || async { Err(inferstore::Error::InvalidArgument("no input".to_owned())) };
+            assert!(batch.item(number.to_string()).start(prepare).await.is_err());
+        }
+        assert!(batch.locks.lock().len() <= 1);
+    }
 }

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use inferstore::by_position;
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 
-use crate::schema::{explanation, ordered};
+use crate::schema::explanation;
 use crate::table::printable;
 
 pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
-    let inputs = ordered(version.input_format.as_ref());
-    let outputs = ordered(version.output_format.as_ref());
+    let inputs = by_position(version.input_format.as_ref());
+    let outputs = by_position(version.output_format.as_ref());
     if inputs.is_empty() {
         return Err("it declares no inputs".to_owned());
     }

@@ -6,16 +6,15 @@ use std::ffi::OsStr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::{Args as _, FromArgMatches as _};
+use clap::{Args, FromArgMatches as _};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
-use inferstore::Client;
 use inferstore::types::{ModelVersioning, TaskRecord};
+use inferstore::{Client, by_position};
 
 use crate::candidates::{Word, candidates};
 use crate::environment::Environment;
 use crate::lists;
 use crate::output::{Output, OutputOptions};
-use crate::schema::ordered;
 use crate::settings::{Global, Session};
 
 const TIMEOUT: Duration = Duration::from_millis(800);
@@ -37,13 +36,16 @@ pub(crate) fn models_and_tasks() -> ArgValueCompleter {
     })
 }
 
-/// Names and values of the inputs of the model on the command line, and files.
-pub(crate) fn inputs() -> ArgValueCompleter {
+/// Names and values of the inputs of the model on the command line, and files. `Arguments` are those of `run`.
+pub(crate) fn inputs<Arguments: Args>() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let text = current.to_str().unwrap_or_default().to_owned();
         let mut candidates = asked(current, async move |client, words| {
-            let at = words.iter().position(|word| word == "run")?;
-            let model = words.get(at + 1).filter(|word| !word.starts_with('-'))?;
+            let words = words.into_iter().skip_while(|word| word != "run");
+            let run = Arguments::augment_args(Global::augment_args(clap::Command::new("run")));
+            // The word to complete may be half an option, and required ones may follow.
+            let given = run.ignore_errors(true).try_get_matches_from(words).ok()?;
+            let model = given.get_one::<String>("model")?;
             Some(inputs_of(&client.model(model).versioning().await.ok()?, &text))
         });
         candidates.extend(files(current));
@@ -68,7 +70,7 @@ async fn tasks_of(client: &Client) -> Option<Vec<Word>> {
 
 fn inputs_of(version: &ModelVersioning, current: &str) -> Vec<Word> {
     let mut words = Vec::new();
-    for (name, input) in ordered(version.input_format.as_ref()) {
+    for (name, input) in by_position(version.input_format.as_ref()) {
         if current.starts_with(&format!("{name}=")) {
             let samples = input.samples.iter().flatten();
             words.extend(samples.map(|sample| (format!("{name}={}", sample.as_str()), None)));

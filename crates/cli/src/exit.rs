@@ -1,45 +1,28 @@
 //! The exit codes of the command. They are a promise to scripts, like the names of its arguments.
 
-/// Success.
-pub const DONE: u8 = 0;
-/// Anything that has no code of its own.
-pub const FAILED: u8 = 1;
-/// The command line, or a setting that it needs, is wrong. Nothing was sent.
-pub const USAGE: u8 = 2;
-/// The API key is missing, or the service refused it.
-pub const KEY: u8 = 3;
-/// An input, a file or a limit of yours forbids it. Nothing was created.
-pub const INPUT: u8 = 4;
-/// The service responded with a failure.
-pub const REFUSED: u8 = 5;
-/// The task ended in `failed`.
-pub const TASK_FAILED: u8 = 6;
-/// The task ended in `canceled`.
-pub const TASK_CANCELED: u8 = 7;
-/// The deadline was reached. The task, if there is one, is printed on standard output.
-pub const DEADLINE: u8 = 8;
-/// Unknown outcome of a create: a task may exist. The candidates are printed on standard output.
-pub const OUTCOME_UNKNOWN: u8 = 9;
-/// The service did not respond.
-pub const NOT_REACHED: u8 = 10;
-/// A run was interrupted after its task was created. The task goes on; it is printed on standard output.
-pub const DETACHED: u8 = 11;
+macro_rules! codes {
+    ($($code:literal $name:ident $meaning:literal,)*) => {
+        $(#[doc = concat!("Exit code: ", $meaning, ".")] pub const $name: u8 = $code;)*
 
-/// All codes with what they mean, in order: for the help and the reference.
-pub const ALL: [(u8, &str); 12] = [
-    (DONE, "done"),
-    (FAILED, "anything else"),
-    (USAGE, "the command line or a setting is wrong"),
-    (KEY, "the API key is missing or was refused"),
-    (INPUT, "an input, a name or a limit of yours was refused; nothing was created"),
-    (REFUSED, "the service refused"),
-    (TASK_FAILED, "the task failed; it is not billed"),
-    (TASK_CANCELED, "the task was canceled; it is not billed"),
-    (DEADLINE, "the deadline was reached; the task is on standard output"),
-    (OUTCOME_UNKNOWN, "whether a task was created is unknown; the candidates are on standard output"),
-    (NOT_REACHED, "the service was not reached"),
-    (DETACHED, "the run was interrupted and its task goes on; the task is on standard output"),
-];
+        /// All codes with what they mean, in order: for the help and the reference.
+        pub const ALL: &[(u8, &str)] = &[$(($name, $meaning)),*];
+    };
+}
+
+codes! {
+    0 DONE "done",
+    1 FAILED "anything else",
+    2 USAGE "the command line or a setting is wrong",
+    3 KEY "the API key is missing or was refused",
+    4 INPUT "an input, a name or a limit of yours was refused; nothing was created",
+    5 REFUSED "the service refused",
+    6 TASK_FAILED "the task failed; it is not billed",
+    7 TASK_CANCELED "the task was canceled; it is not billed",
+    8 DEADLINE "the deadline was reached; the task is on standard output",
+    9 OUTCOME_UNKNOWN "whether a task was created is unknown; the candidates are on standard output",
+    10 NOT_REACHED "the service was not reached",
+    11 DETACHED "the run was interrupted and its task goes on; the task is on standard output",
+}
 
 /// The codes as lines of help.
 #[must_use]

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::marker::PhantomData;
 
 use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
@@ -174,28 +173,25 @@ pub(crate) struct Members<T>(pub(crate) Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
+        deserializer.deserialize_map(Self(Vec::new()))
     }
 }
 
-struct MembersVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
-    type Value = Members<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+    type Value = Self;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<T>, A::Error> {
-        let mut members: Vec<(String, T)> = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         while let Some((name, value)) = map.next_entry::<String, T>()? {
-            if members.iter().any(|(other, _)| *other == name) {
+            if self.0.iter().any(|(other, _)| *other == name) {
                 return Err(A::Error::custom(format_args!("{name:?} is given twice")));
             }
-            members.push((name, value));
+            self.0.push((name, value));
         }
-        Ok(Members(members))
+        Ok(self)
     }
 }
 

@@ -4,14 +4,13 @@
 //! streams, terminal) and returns a failure or nothing. Data go to standard output in the chosen format, everything
 //! else to standard error; the exit codes are in [`exit`].
 //!
-//! Imports run downward: `dispatch`, `cli`, `commands`, then output and session. No file below knows a command.
+//! Imports run downward: `cli`, `commands`, then output and session. No file below knows a command.
 
 mod candidates;
 mod cli;
 mod codegen;
 mod commands;
 mod complete;
-mod dispatch;
 mod environment;
 pub mod exit;
 mod failure;
@@ -62,7 +61,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Envir
             let output = Output::new(&mut environment, global.output());
             let session = Session { global, environment, output: output.clone() };
             // Before anything is sent that may be paid.
-            output.end(output.check_expression().and_then(|()| dispatch::execute(command, session)))
+            output.end(output.check_expression().and_then(|()| cli::execute(command, session)))
         }
         Err(error) => {
             let output = Output::new(&mut environment, OutputOptions::default());

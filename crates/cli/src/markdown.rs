@@ -23,7 +23,7 @@ pub(crate) fn reference(command: &Command) -> String {
     arguments(&mut text, command.get_arguments().filter(|argument| argument.is_global_set()));
     paragraph(&mut text, "## Exit codes");
     text.push_str("\n| code | meaning |\n|---|---|\n");
-    text.extend(exit::ALL.map(|(code, meaning)| format!("| {code} | {meaning} |\n")));
+    text.extend(exit::ALL.iter().map(|(code, meaning)| format!("| {code} | {meaning} |\n")));
     for below in command.get_subcommands() {
         section(&mut text, below, "inferstore");
     }

@@ -24,7 +24,6 @@ use crate::fields;
 use crate::json;
 use crate::table::{Look, Table, painted, printable};
 
-/// Formats of data on standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
@@ -98,6 +97,8 @@ pub(crate) struct Output {
     pub(crate) options: OutputOptions,
     /// Standard error is a terminal that shows progress.
     pub(crate) is_live: bool,
+    /// The terminal has no escape sequences.
+    is_dumb: bool,
     stdout_look: Look,
     stderr_has_color: bool,
 }
@@ -120,6 +121,7 @@ impl Output {
         };
         Self {
             is_live: environment.stderr_is_terminal && !is_dumb && !options.has_errors_alone,
+            is_dumb,
             stdout_look,
             stderr_has_color: has_color(environment.stderr_is_terminal),
             is_closed: Arc::default(),
@@ -147,6 +149,14 @@ impl Output {
 
     pub(crate) fn data(&self, line: impl AsRef<str>) -> Result {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
+    }
+
+    /// Clears the screen and goes to its first line, where a terminal shows a table.
+    pub(crate) fn clear(&self) -> Result {
+        match self.is_terminal() && !self.is_dumb && self.options.format == Format::Table {
+            true => self.bytes(b"\x1b[2J\x1b[H"),
+            false => Ok(()),
+        }
     }
 
     /// A line beside the data, unless errors alone are written.

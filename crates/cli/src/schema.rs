@@ -1,7 +1,6 @@
 //! The declared inputs and outputs of a model, for people.
 
-use std::collections::BTreeMap;
-
+use inferstore::by_position;
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use inferstore_console::call::quoted;
 
@@ -12,12 +11,6 @@ const SAMPLES: usize = 12;
 
 /// The most MIME types that a cell of a table lists.
 const TYPES: usize = 3;
-
-pub(crate) fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
-    let mut parameters: Vec<_> = format.into_iter().flatten().collect();
-    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
-    parameters
-}
 
 pub(crate) fn table(version: &ModelVersioning) -> Table {
     let mut table = Table::new([
@@ -40,8 +33,8 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
 
 /// The inputs and outputs in their order, each beside `in` or `out`.
 fn parameters(version: &ModelVersioning) -> impl Iterator<Item = (&'static str, (&String, &Descriptor))> {
-    let inputs = ordered(version.input_format.as_ref()).into_iter().map(|parameter| ("in", parameter));
-    let outputs = ordered(version.output_format.as_ref()).into_iter().map(|parameter| ("out", parameter));
+    let inputs = by_position(version.input_format.as_ref()).into_iter().map(|parameter| ("in", parameter));
+    let outputs = by_position(version.output_format.as_ref()).into_iter().map(|parameter| ("out", parameter));
     inputs.chain(outputs)
 }
 
@@ -75,7 +68,7 @@ pub(crate) fn explanation(descriptor: &Descriptor) -> String {
 
 /// A command that runs the model, with a sample for every required input.
 pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
-    let inputs = ordered(version.input_format.as_ref());
+    let inputs = by_position(version.input_format.as_ref());
     let words = inputs.into_iter().filter(|(_, input)| input.required == Some(true)).map(|(name, input)| {
         let sample = input.default.as_ref().or_else(|| input.samples.iter().flatten().next());
         let value = match input.type_ {

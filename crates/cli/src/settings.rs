@@ -7,7 +7,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use hyper_util::client::proxy::matcher::Matcher;
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback};
+use inferstore::{
+    API_KEY_VARIABLE, ApiKey, BASE_URL_VARIABLE, Client, ClientBuilder, is_plain_loopback, redact_url,
+};
 use inferstore_profiles::{
     KeySource, PROFILE_VARIABLE, Profile, Profiles, is_on_this_machine, is_open_to_others, trust_file,
     use_proxy,
@@ -24,60 +26,47 @@ use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
 
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
 
-/// The options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Call the service at this address, which ends in /api/v1 [env: INFERSTORE_BASE_URL]
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) base_url: Option<String>,
-
     /// Use this API key; others on this machine can see it, so prefer the environment or a profile
     /// [env: INFERSTORE_API_KEY]
     #[arg(long, global = true, value_name = "KEY", hide_short_help = true)]
     pub(crate) api_key: Option<ApiKey>,
-
     /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
     #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = candidates::profiles())]
     pub(crate) profile: Option<String>,
-
     /// Send the key over plain http to other machines, where everyone in between can read it
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) allow_insecure_http: bool,
-
     /// Trust the certificates in this PEM file too, beside those of the system; `login` stores its path in the profile
     /// [env: INFERSTORE_CACERT]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) cacert: Option<String>,
-
     /// Send requests through this proxy, whatever HTTPS_PROXY and HTTP_PROXY say; `login` stores it in the profile
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) proxy: Option<String>,
-
     /// Format of the data on standard output
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_short_help = true)]
     pub(crate) format: Format,
-
     /// Write JSON; with fields, these alone: --json=task_id,status
     #[arg(long, global = true, value_name = "FIELDS", num_args = 0..=1, require_equals = true, conflicts_with = "quiet")]
     pub(crate) json: Option<Option<String>>,
-
     /// Filter the JSON with this jq expression
     #[arg(long, global = true, value_name = "EXPRESSION", conflicts_with = "quiet", hide_short_help = true)]
     pub(crate) jq: Option<String>,
-
     /// Write identifiers, URLs or paths alone, and errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-
     /// Write errors alone to standard error
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) no_progress: bool,
-
     /// Color of the output; auto: on a terminal [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true)]
     pub(crate) color: ColorChoice,
-
     /// Print more about failures, never a secret
     #[arg(short, long, global = true, hide_short_help = true)]
     pub(crate) verbose: bool,
@@ -316,11 +305,4 @@ fn built(builder: ClientBuilder) -> Result<Client> {
 pub(crate) fn masked(key: &str) -> String {
     let id = key.strip_prefix("isk_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
     id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
-}
-
-/// Returns the URL without parts that may be a password or a token.
-pub(crate) fn redact_url(url: &str) -> String {
-    // A password may contain `?` or `#`.
-    let (user, host) = url.rsplit_once('@').map_or(("", url), |(_, host)| ("…@", host));
-    format!("{user}{}", host.split(['?', '#']).next().unwrap_or_default())
 }

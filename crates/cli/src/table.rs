@@ -4,9 +4,7 @@
 use std::iter;
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
-use inferstore::is_unprintable;
-
-use crate::values;
+use inferstore::{is_http, is_unprintable};
 
 /// Policy for a column that does not fit into the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +212,7 @@ impl Cell {
             Some(style) => painted(piece, style, look.has_color),
             None => piece.to_owned(),
         };
-        if values::is_url(&self.text) && look.has_links && !self.text.contains(' ') {
+        if is_http(&self.text) && look.has_links && !self.text.contains(' ') {
             format!("\u{1b}]8;;{}\u{1b}\\{text}\u{1b}]8;;\u{1b}\\", self.text)
         } else {
             text

@@ -13,12 +13,6 @@ use inferstore::{Decimal, PollInterval};
 use jiff::SignedDuration;
 use md5::{Digest, Md5};
 
-pub(crate) fn is_url(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
-    })
-}
-
 pub(crate) fn md5_of(path: &Path) -> io::Result<String> {
     let mut hash = Md5::new();
     let mut file = std::fs::File::open(path)?;
@@ -156,12 +150,6 @@ mod tests {
             assert_eq!(poll_interval(text), Ok(PollInterval::every(Duration::from_secs(3))));
         }
         assert!(poll_interval("0").is_err() && poll_interval("slow").is_err());
-    }
-
-    #[test]
-    fn a_url_is_one_in_any_case() {
-        assert!(is_url("https://host/a.png") && is_url("HTTP://host/a.png"));
-        assert!(!is_url("a.png") && !is_url("ftp://host/a.png") && !is_url("https"));
     }
 
     #[test]

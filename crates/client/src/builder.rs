@@ -300,7 +300,10 @@ fn check_header(what: &str, value: &str) -> Result<()> {
 }
 
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
-    let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", redact_url(text))));
+    let invalid = |problem: &str| {
+        let shown = cut(&printable(&redact_url(text.trim())), 200);
+        Err(Error::Config(format!("the base URL {shown}: {problem}")))
+    };
     if text.trim().is_empty() {
         return Err(Error::Config("no base URL is set; an example is https://host/api/v1".to_owned()));
     }
@@ -326,12 +329,11 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-fn redact_url(text: &str) -> String {
-    let text = text.trim();
+/// Returns the URL without parts that may be a password or a token.
+pub fn redact_url(url: &str) -> String {
     // A password may contain `?` or `#`.
-    let (user, host) = text.rsplit_once('@').map_or(("", text), |(_, host)| ("…@", host));
-    let host = host.split(['?', '#']).next().unwrap_or_default();
-    cut(&printable(&format!("{user}{host}")), 200)
+    let (user, host) = url.rsplit_once('@').map_or(("", url), |(_, host)| ("…@", host));
+    format!("{user}{}", host.split(['?', '#']).next().unwrap_or_default())
 }
 
 #[cfg(test)]

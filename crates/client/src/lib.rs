@@ -110,9 +110,14 @@ pub use transport::{
     InvalidInputs, Items, OutputMismatch, Resource, Result, Step, TaskDisposition, TaskFailure,
     UnknownOutcome, Violation, ViolationKind,
 };
-/// For hints and foreign text of the command and the console.
+/// For the command, the profiles and the console, which show foreign text and name files as the client does.
 #[doc(hidden)]
-pub use {inputs::nearest, transport::is_unprintable, transport::json_problem};
+pub use {
+    builder::redact_url,
+    files::download::numbered,
+    inputs::{by_position, is_http, nearest},
+    transport::{is_unprintable, json_problem, printable},
+};
 
 /// Custom code around every request.
 pub mod middleware {

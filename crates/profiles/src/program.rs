@@ -6,6 +6,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
 
+use inferstore::printable;
+
 /// Timeout of a program, including a person who unlocks a keyring.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -72,11 +74,6 @@ fn collect(chunks: &Receiver<Vec<u8>>) -> String {
     let next = || chunks.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
     let bytes: Vec<u8> = iter::from_fn(next).flatten().collect();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn printable(text: &str) -> String {
-    let is_gap = |c: char| c.is_whitespace() || inferstore::is_unprintable(c);
-    text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(all(test, unix))]

@@ -42,7 +42,7 @@ async fn the_error_of_a_base_url_that_moved_names_the_new_one() {
             let location = format!("http://{host}{}?a=b", request.target).replacen(from, to, 1);
             Reaction::Answer(308, vec![("location", location)], Vec::new())
         });
-        let error = built(quick(server.base_url(), "key")).balance().await.unwrap_err();
+        let error = built(quick(server.base_url(), "key")).balance().await.expect_err("it has moved");
         let url = server.base_url().replacen(from, to, 1);
         assert_eq!(error.to_string(), format!("getBalance failed with 308: the base URL redirects to {url}"));
         assert!(error.hint().contains("as the base URL"), "{}", error.hint());

@@ -15,7 +15,6 @@ use crate::values::yes_or_no;
 
 pub(super) const DATA_DIR: &str = "inferstore-data";
 
-/// Arguments of `admin`; `Command::Admin` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -107,7 +106,6 @@ enum Command {
     Import(transfer::Arguments),
 }
 
-/// Arguments of a credit and of a debit.
 #[derive(Debug, Args)]
 struct Adjustment {
     /// The account
@@ -123,14 +121,12 @@ struct Adjustment {
     reference: Option<String>,
 }
 
-/// One account.
 #[derive(Debug, Args)]
 struct OneAccount {
     /// The account
     account: String,
 }
 
-/// Add, list, suspend and close accounts
 #[derive(Debug, Subcommand)]
 enum Account {
     /// Add an account with nothing in it and no key
@@ -200,7 +196,6 @@ fn quota(text: &str) -> Result<Quota, &'static str> {
     bytes.map(|bytes| Quota(Some(bytes))).ok_or("give a whole number of bytes, such as 20GiB, or none")
 }
 
-/// Add, list and remove members of organizations
 #[derive(Debug, Subcommand)]
 enum Member {
     /// Make a person a member of an organization
@@ -227,7 +222,6 @@ enum Member {
     },
 }
 
-/// Draw, list and revoke API keys
 #[derive(Debug, Subcommand)]
 enum Key {
     /// Create a key for an account; this is the one time it is shown
@@ -264,14 +258,12 @@ enum Key {
     },
 }
 
-/// One model.
 #[derive(Debug, Args)]
 struct OneModel {
     /// The model
     model: String,
 }
 
-/// Publish, list, pause and retire models, and change their texts, what they cost and who sees them
 #[derive(Debug, Subcommand)]
 enum Model {
     /// List all models, private ones too, in the order of their publication
@@ -358,7 +350,6 @@ enum Model {
     },
 }
 
-/// Texts of a model.
 #[derive(Debug, Args, serde::Serialize)]
 #[group(required = true, multiple = true)]
 struct Texts {
@@ -380,7 +371,6 @@ fn metadata(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
-/// A part of a long list.
 #[derive(Debug, Args)]
 struct Page {
     /// Number of records to list, up to 1000
@@ -391,7 +381,6 @@ struct Page {
     offset: u64,
 }
 
-/// List nodes, and create and revoke the keys of nodes outside the service
 #[derive(Debug, Subcommand)]
 enum Node {
     /// List the keys of nodes, and the nodes that were seen lately with them
@@ -416,7 +405,6 @@ enum Node {
     },
 }
 
-/// Take down a file
 #[derive(Debug, Subcommand)]
 enum File {
     /// Delete the file of a `download_url`, whoever owns it
@@ -429,14 +417,12 @@ enum File {
     },
 }
 
-/// One task.
 #[derive(Debug, Args)]
 struct OneTask {
     /// The task
     task: String,
 }
 
-/// List, show, end and refund tasks
 #[derive(Debug, Subcommand)]
 enum Task {
     /// List tasks of all accounts, the newest first

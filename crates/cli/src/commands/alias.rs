@@ -11,7 +11,6 @@ use crate::profiles;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
 
-/// Give commands names of your own
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Store an alias, and replace one of the same name

@@ -13,7 +13,6 @@ use crate::lists::MAX_PAGE;
 use crate::settings::Session;
 use crate::values;
 
-/// Arguments of `api`; `Command::Api` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

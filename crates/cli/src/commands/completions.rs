@@ -7,7 +7,6 @@ use clap_complete::env::Shells;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Arguments of `completions`; `Command::Completions` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -15,7 +15,6 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Arguments of `console`; `Command::Console` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore console\n  inferstore console --profile work --port 9000")]
 pub(crate) struct Arguments {

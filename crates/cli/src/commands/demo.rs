@@ -1,12 +1,13 @@
 //! `inferstore demo`: the whole thing, once, on this machine.
 
-mod landscape;
-
+use std::io::Cursor;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use image::ImageFormat;
+use image::imageops::FilterType;
 use inferstore::{Client, File, Inputs, Outcome};
 use inferstore_console::LOCAL_POLL;
 use inferstore_service::{Config, Service};
@@ -24,7 +25,6 @@ use crate::settings::Session;
 use crate::table::Fit;
 use crate::values::size;
 
-/// Arguments of `demo`; `Command::Demo` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore demo\n  inferstore demo --out pictures")]
 pub(crate) struct Arguments {
@@ -65,6 +65,16 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     }
     service.shutdown().await;
     done
+}
+
+/// The picture as a bitmap of more than 5 MiB, which a form does not carry.
+fn enlarged(picture: &[u8]) -> Result<Vec<u8>> {
+    let mut bitmap = Cursor::new(Vec::new());
+    let written = image::load_from_memory(picture).and_then(|picture| {
+        picture.resize_exact(1_600, 1_200, FilterType::Nearest).write_to(&mut bitmap, ImageFormat::Bmp)
+    });
+    written.map_err(|error| Failure::local_failure("the large picture cannot be made", error))?;
+    Ok(bitmap.into_inner())
 }
 
 fn interrupted() -> Failure {
@@ -115,10 +125,11 @@ impl Demo<'_> {
         let before = demo.balance().await?;
 
         demo.title("Uploads, straight to object storage")?;
-        let drawn = landscape::bitmap();
+        let enlarged = enlarged(HAZY)?;
         let hazy = demo.upload("hazy.png", HAZY.to_vec(), "as a form, because it is small").await?;
         let dark = demo.upload("dark.png", DARK.to_vec(), "as a form, because it is small").await?;
-        let large = demo.upload("landscape.bmp", drawn, "as one PUT, because it has more than 5 MiB").await?;
+        let large =
+            demo.upload("landscape.bmp", enlarged, "as one PUT, because it has more than 5 MiB").await?;
 
         demo.title("Models")?;
         let mut rows = Vec::new();

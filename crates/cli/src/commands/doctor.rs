@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, UploadFolder};
-use inferstore::{Client, Error};
+use inferstore::{Client, Error, redact_url};
 use inferstore_drift::{Document, Finding, Survey};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,10 +15,9 @@ use tokio::time::timeout;
 use crate::exit;
 use crate::failure::{Failure, Result, hint_of_certificate};
 use crate::output::Report;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 
-/// Arguments of `doctor`; `Command::Doctor` describes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --api\n  inferstore doctor --profile staging --json"
@@ -134,7 +133,7 @@ async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> O
     if let Some(error) = decode_error {
         checks.note("API and key", api(Some(error), started))?;
     }
-    checks.note("clock", clock(&client).await)?;
+    checks.note("clock", clock(&client))?;
     checks.note("object storage", storage(&client).await)
 }
 
@@ -228,14 +227,13 @@ fn differences(count: usize) -> Failure {
     )
 }
 
-async fn clock(client: &Client) -> Result<((), String)> {
-    let response = client.raw().get_balance().await.ok();
-    let date = response.as_ref().and_then(|response| response.headers().get("date")?.to_str().ok());
-    let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else {
+/// Compares the clock of this machine with that of the responses so far.
+fn clock(client: &Client) -> Result<((), String)> {
+    let Some(service) = client.service_time() else {
         return Ok(((), "the service does not state its time".to_owned()));
     };
     let now = SystemTime::now();
-    let skew = now.duration_since(date).or(date.duration_since(now)).unwrap_or_default();
+    let skew = now.duration_since(service).or(service.duration_since(now)).unwrap_or_default();
     if skew > MAX_SKEW {
         let seconds = skew.as_secs();
         return Err(Failure::new(exit::FAILED, format!("the clocks differ by {seconds} s"))

@@ -28,7 +28,6 @@ use crate::values::size;
 use list::Stored;
 pub(super) use list::all;
 
-/// Upload, list, download and delete files
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Upload files into a folder
@@ -54,7 +53,6 @@ pub(crate) enum Command {
     Sync(sync::SyncArguments),
 }
 
-/// Download a URL, such as an output of a model, or stored files
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore files download URL\n  inferstore files download URL picture.png --overwrite\n  inferstore files download URL - | file -\n  inferstore files download 'samples/*.png' pictures/\n  inferstore files download -r samples pictures/"
@@ -77,7 +75,6 @@ pub(crate) struct DownloadArguments {
     jobs: u16,
 }
 
-/// Delete files by their URLs, keys or patterns
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore files delete URL\n  inferstore files delete samples/a.png samples/b.png\n  inferstore files delete 'samples/*.png' --dry-run\n  inferstore files delete -r samples --yes"

@@ -6,7 +6,6 @@ use crate::exit;
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::settings::Session;
 
-/// Print the help of a command, or of a topic: environment, exit-codes, formats, outputs
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore help run\n  inferstore help files upload\n  inferstore help exit-codes"

@@ -15,7 +15,6 @@ use crate::table::{Fit, Table};
 use crate::time;
 use crate::values::amount;
 
-/// List, create and revoke the API keys of the account
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the keys, the newest first: all valid ones, and the latest of the others; of a key, only its identifier is known

@@ -1,7 +1,7 @@
 //! `inferstore login` and `inferstore logout`.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind, redact_url};
 use inferstore_profiles::{CONFIG_VARIABLE, KeySource, Keyring, Profile, Profiles};
 
 use super::outputs::absolute;
@@ -9,7 +9,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 
 /// Address at which `inferstore serve` listens.
 const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
@@ -20,7 +20,6 @@ const ROOT: &str = "/api/v1";
 const KEY_HINT: &str = "log in again with the whole key, as it was shown when it was created; nothing was stored. \
     `inferstore admin key add ACCOUNT` creates one on a service of your own";
 
-/// Arguments of `login`; `Command::Login` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LoginArguments {

@@ -27,7 +27,6 @@ use crate::settings::Session;
 use crate::values;
 use calls::{Refusal, Server};
 
-/// Arguments of `mcp`; `Command::Mcp` describes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore mcp --folder pictures --budget 5\n  inferstore mcp --model haze-removal --model super-resolution"

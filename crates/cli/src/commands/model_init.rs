@@ -11,7 +11,6 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::Table;
 
-/// Write a model of your own
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Write the files of a new model: what it takes and gives, a Python function, a node that runs it

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::exit;
 use crate::failure::{Failure, Result};
 
-/// Run built-in models for the service that starts this
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Largest number of pixels of a picture

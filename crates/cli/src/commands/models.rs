@@ -10,7 +10,7 @@ use futures_util::stream;
 use inferstore::types::{
     self, Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary,
 };
-use inferstore::{Client, Decimal, Error, nearest};
+use inferstore::{Client, Decimal, Error, by_position, nearest};
 use tokio::time::sleep;
 
 use crate::complete;
@@ -27,7 +27,6 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 const MAX_CONCURRENT_READS: usize = 8;
 
-/// Look through the catalog, and at one model
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the models of the catalog
@@ -52,7 +51,6 @@ pub(crate) enum Command {
     Code(OneModel),
 }
 
-/// List the models of the catalog
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
@@ -82,7 +80,6 @@ Examples:
   inferstore models list --sort trending --limit 5
   inferstore models list --filter official --all --format jsonl";
 
-/// One model.
 #[derive(Debug, Args)]
 pub(crate) struct OneModel {
     /// The identifier of the model
@@ -131,7 +128,7 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
 
 pub(crate) fn files(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<String> {
     let is_file = |(_, descriptor): &(_, &Descriptor)| descriptor.type_ == Some(DescriptorType::File);
-    schema::ordered(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
+    by_position(format).into_iter().filter(is_file).map(|(name, _)| name.clone()).collect()
 }
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {

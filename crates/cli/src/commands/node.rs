@@ -19,7 +19,6 @@ use crate::settings::Session;
 const KEY_VARIABLE: &str = "INFERSTORE_NODE_KEY";
 const SETTINGS: &str = "node.json";
 
-/// Run models for a service
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the models of a folder until Ctrl-C
@@ -30,7 +29,6 @@ pub(crate) enum Command {
     Run(Arguments),
 }
 
-/// Arguments of `node run`
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -14,7 +14,6 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Arguments of `open`; `Command::Open` describes it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore open\n  inferstore open haze-removal\n  inferstore open @last"

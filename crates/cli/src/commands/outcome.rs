@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Error, Outcome, PollInterval};
+use inferstore::{Client, Error, Outcome, PollInterval, is_http};
 use serde_json::{Value, json};
 
 use super::outputs::Saved;
@@ -12,9 +12,8 @@ use crate::output::{Format, Report};
 use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, behind_hash, is_url, stem_of};
+use crate::values::{self, behind_hash, stem_of};
 
-/// Options of a wait for a task.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitOptions {
     /// Wait at most so long, such as 90s, 5m or 1h30m
@@ -31,7 +30,7 @@ pub(crate) struct WaitOptions {
 
 /// The stem of the first stored file among inputs, without the random prefix of the uploads of a run.
 pub(super) fn stem_of_inputs<'a>(inputs: impl IntoIterator<Item = &'a Value>) -> Option<String> {
-    let stem = stem_of(inputs.into_iter().filter_map(Value::as_str).find(|text| is_url(text))?)?;
+    let stem = stem_of(inputs.into_iter().filter_map(Value::as_str).find(|text| is_http(text))?)?;
     let own = behind_hash(&stem).filter(|own| !own.is_empty());
     Some(own.unwrap_or(&stem).to_owned())
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use inferstore::{Download, DownloadEvent, Outcome};
-
 use tokio::io::AsyncWriteExt;
 
 use crate::exit;
@@ -16,7 +15,6 @@ use crate::progress::{Progress, watch};
 use crate::settings::Session;
 pub(crate) use staged::{absolute, relative_path};
 
-/// Destination of the outputs of a task.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArguments {
     /// Download the outputs: into a file, a folder (it ends with a slash or has no extension), - for standard output, or
@@ -92,7 +90,7 @@ impl Delivery {
     fn destination(&self, out: &str, check: fn(&Path) -> Result, session: &Session) -> Result<Destination> {
         let is_several = self.declared.len() > 1;
         if out == "-" {
-            return if is_several { Err(several_files(&self.declared)) } else { Ok(Destination::Stdout) };
+            return check_is_one("standard output", &self.declared).map(|()| Destination::Stdout);
         }
         if out.is_empty() {
             let hint = "give a file, a folder/ or `-`; nothing was sent";
@@ -115,7 +113,7 @@ impl Delivery {
                 .with_hint("choose a shorter name; nothing was sent"));
         }
         if is_special(&path) {
-            return Ok(Destination::File(path));
+            return check_is_one(&out, &self.declared).map(|()| Destination::File(path));
         }
         if is_folder(&out, &path) {
             check(&path)?;
@@ -136,10 +134,14 @@ pub(crate) fn is_folder(out: &str, path: &Path) -> bool {
     !is_file || out.ends_with('/')
 }
 
-fn several_files(outputs: &[String]) -> Failure {
+/// Fails for several outputs. They would be one behind the other in a stream.
+fn check_is_one(place: &str, outputs: &[String]) -> Result {
+    if outputs.len() <= 1 {
+        return Ok(());
+    }
     let outputs = outputs.join(" and ");
-    Failure::usage(format!("standard output takes one file, and the output has {outputs}"))
-        .with_hint("give a folder: -o outputs/")
+    Err(Failure::usage(format!("{place} takes one file, and the output has {outputs}"))
+        .with_hint("give a folder: -o outputs/"))
 }
 
 pub(crate) fn exists(out: &str) -> Failure {
@@ -306,7 +308,10 @@ impl Delivery {
             return Ok(());
         }
         match destination {
-            Destination::Stdout if outputs.len() > 1 => return Err(several_files(&outputs)),
+            Destination::Stdout => check_is_one("standard output", &outputs)?,
+            Destination::File(path) if is_special(path) => {
+                check_is_one(&path.display().to_string(), &outputs)?;
+            }
             Destination::Template(template) if outputs.len() > 1 => check_tells_outputs_apart(template)?,
             _ => {}
         }
@@ -323,15 +328,7 @@ impl Delivery {
                         std::fs::create_dir_all(folder)
                             .map_err(Failure::of_path(folder, "cannot be made"))?;
                     }
-                    let file = save_to(download, &path, |event| progress.download(name, event)).await?;
-                    if let Some(mime) = file.mime.filter(|mime| is_misnamed(&path, mime)) {
-                        let path = relative_path(&path, session);
-                        progress.note(&format!(
-                            "warning: {} is of the type {mime}, unlike its extension; -o with a folder, or \
-                             with a name that ends with .{{ext}}, chooses the extension",
-                            path.display()
-                        ));
-                    }
+                    save_to(download, &path, |event| progress.download(name, event)).await?;
                     path
                 }
                 Some(stem) => {
@@ -345,13 +342,6 @@ impl Delivery {
         }
         Ok(())
     }
-}
-
-/// Returns true when files of the type have extensions, and the path has another one.
-fn is_misnamed(path: &Path, mime: &str) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let usual = mime_guess::get_mime_extensions_str(mime).filter(|_| mime != "application/octet-stream");
-    usual.is_some_and(|usual| !usual.iter().any(|usual| usual.eq_ignore_ascii_case(extension)))
 }
 
 fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
@@ -369,7 +359,7 @@ impl Destination {
     fn path(&self, task: &str, is_several: bool, names: &TemplateVariables, output: &str) -> PathBuf {
         let template = match self {
             // One file for each output, named after it.
-            Self::File(path) if is_several && !is_special(path) => {
+            Self::File(path) if is_several => {
                 let stem = path.file_stem().unwrap_or_default().display();
                 let extension = path.extension().unwrap_or_default().display();
                 return path.with_file_name(format!("{stem}-{}.{extension}", short(&harmless(output))));

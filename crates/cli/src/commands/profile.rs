@@ -1,6 +1,7 @@
 //! `inferstore profile`.
 
 use clap::{ArgAction, Args, Subcommand};
+use inferstore::redact_url;
 use serde_json::json;
 
 use super::login;
@@ -8,11 +9,10 @@ use crate::candidates;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::profiles;
-use crate::settings::{Session, redact_url};
+use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::yes_or_no;
 
-/// List the profiles, choose one, change one, remove one
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the profiles, without their keys
@@ -34,7 +34,6 @@ pub(crate) enum Command {
     Remove(OneProfile),
 }
 
-/// One profile.
 #[derive(Debug, Args)]
 pub(crate) struct OneProfile {
     /// The profile

@@ -8,7 +8,6 @@ use crate::failure::{Failure, Result};
 use crate::markdown;
 use crate::settings::Session;
 
-/// Print the reference of all commands as Markdown, or write manual pages
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Write a manual page for each command into this folder

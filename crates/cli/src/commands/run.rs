@@ -6,7 +6,6 @@ mod entries;
 mod inputs;
 mod interrupt;
 mod journal;
-mod names;
 mod rows;
 mod summary;
 mod sweeps;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _, ValueHint};
 use inferstore::types::{TaskDetail, TaskId, UploadFolder};
-use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
+use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind, is_http};
 use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
@@ -35,7 +34,7 @@ use crate::recorded::with_json;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, Input, is_url, upload_folder};
+use crate::values::{self, Input, upload_folder};
 pub(super) use batch::{Plan, run_one};
 pub(super) use contents::Contents;
 pub(super) use entries::{Entry, entry as entry_of};
@@ -44,7 +43,6 @@ use interrupt::Interrupts;
 pub(super) use journal::{Items, NAME as JOURNAL};
 pub(super) use summary::{FileOutcome, Status};
 
-/// Arguments of `run`; `Command::Run` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -55,16 +53,15 @@ pub(crate) struct Arguments {
     options: RunOptions,
 }
 
-/// Inputs and options of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// Inputs: name=value, name=@FILE, or a file or URL for the one file that the model takes; - and @- are
     /// standard input. A number may be several: angle=10..90:10 is a run for 10, 20 and so on up to 90
-    #[arg(value_name = "INPUT", add = complete::inputs())]
+    #[arg(value_name = "INPUT", add = complete::inputs::<Arguments>())]
     words: Vec<String>,
     /// An input: name=value, or name=@path for a file to upload; a value that begins with @ is written
     /// @@…
-    #[arg(short, long = "input", value_name = "NAME=VALUE", add = complete::inputs())]
+    #[arg(short, long = "input", value_name = "NAME=VALUE", add = complete::inputs::<Arguments>())]
     input: Vec<Input>,
     /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
@@ -473,7 +470,7 @@ impl Run<'_> {
     /// deleted, and a note says when they stay stored.
     async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts) -> Result {
         let Err(failure) = &ended else { return ended };
-        let has_uploads = self.files.values().any(|file| !is_url(file));
+        let has_uploads = self.files.values().any(|file| !is_http(file));
         let Some(task) = interrupts.task().filter(|_| self.options.delete_inputs && has_uploads) else {
             return ended;
         };
@@ -495,7 +492,7 @@ impl Run<'_> {
     async fn delete_inputs(&self, task: &TaskId) -> bool {
         let Ok(task) = self.client.task(task).get().await else { return false };
         let inputs = task.input_data.unwrap_or_default();
-        let uploaded = self.files.iter().filter(|(_, file)| !is_url(file));
+        let uploaded = self.files.iter().filter(|(_, file)| !is_http(file));
         for url in uploaded.filter_map(|(name, _)| inputs.get(name)?.as_str()) {
             if self.client.delete_file(url).await.is_err() {
                 return false;

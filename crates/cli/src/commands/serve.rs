@@ -38,7 +38,6 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
 
-/// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -139,18 +138,18 @@ pub(crate) struct Arguments {
     shutdown_timeout: u64,
     /// Days for which the files that models produce are kept, or `ever`; a policy, which stays in the database until a start
     /// sets another one [default of a new database: 30]
-    #[arg(long, value_name = "DAYS", value_parser = days)]
+    #[arg(long, value_name = "DAYS", value_parser = |text: &str| time(text, 24))]
     output_retention: Option<Duration>,
     /// Days for which ended tasks are kept, or `ever`; a policy [default of a new database: ever]
-    #[arg(long, value_name = "DAYS", value_parser = days)]
+    #[arg(long, value_name = "DAYS", value_parser = |text: &str| time(text, 24))]
     task_retention: Option<Duration>,
     /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; an
     /// account with at most 50 older ones keeps them; a policy [default of a new database: ever]
-    #[arg(long, value_name = "DAYS", value_parser = days)]
+    #[arg(long, value_name = "DAYS", value_parser = |text: &str| time(text, 24))]
     movement_retention: Option<Duration>,
     /// Hours that a task waits for a node before it fails, unbilled, or `ever`; a policy [default of a new database:
     /// ever]
-    #[arg(long, value_name = "HOURS", value_parser = hours)]
+    #[arg(long, value_name = "HOURS", value_parser = |text: &str| time(text, 1))]
     queue_timeout: Option<Duration>,
     /// The price of storing one GiB for one day; a policy [default of a new database: 0.001]
     #[arg(long, value_name = "AMOUNT")]
@@ -460,14 +459,6 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.with_limits(&text).map_err(failed_start)
 }
 
-fn days(text: &str) -> Result<Duration, String> {
-    time(text, 24)
-}
-
-fn hours(text: &str) -> Result<Duration, String> {
-    time(text, 1)
-}
-
 /// Reads a number of so many hours, or `ever`.
 fn time(text: &str, hours: u64) -> Result<Duration, String> {
     if text == "ever" {
@@ -551,9 +542,9 @@ mod tests {
 
     #[test]
     fn a_policy_is_a_number_or_has_no_end() {
-        assert_eq!(days("30"), Ok(Duration::from_hours(720)));
-        assert_eq!(hours("6"), Ok(Duration::from_hours(6)));
-        assert_eq!(days("ever"), Ok(Duration::MAX));
-        assert!(days("-1").is_err() && hours("never").is_err());
+        assert_eq!(time("30", 24), Ok(Duration::from_hours(720)));
+        assert_eq!(time("6", 1), Ok(Duration::from_hours(6)));
+        assert_eq!(time("ever", 24), Ok(Duration::MAX));
+        assert!(time("-1", 24).is_err() && time("never", 1).is_err());
     }
 }

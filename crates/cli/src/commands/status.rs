@@ -1,11 +1,12 @@
 //! `inferstore status`: which service and account a command would use, and where each setting comes from.
 
+use inferstore::redact_url;
 use serde_json::json;
 
 use crate::failure::Result;
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, Setting, masked, redact_url};
+use crate::settings::{Session, Setting, masked};
 use crate::table::Table;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  inferstore status\n  inferstore status --profile staging";

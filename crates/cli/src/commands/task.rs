@@ -20,7 +20,7 @@ use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
 use crate::lists::{self, Fits};
-use crate::output::{Format, Report, closed};
+use crate::output::{Report, closed};
 use crate::progress::{Progress, watch};
 use crate::recorded::with_json;
 use crate::settings::Session;
@@ -33,7 +33,6 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Commands of `task`; `Command::Task` describes them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the tasks of the account, newest first
@@ -93,7 +92,6 @@ pub(crate) enum Command {
     },
 }
 
-/// One task.
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {
     /// The identifier of the task, its beginning or its end, or @last
@@ -101,7 +99,6 @@ pub(crate) struct OneTask {
     id: String,
 }
 
-/// List the tasks of the account, newest first
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
@@ -281,7 +278,8 @@ async fn logs(named: &str, follow: bool, client: &Client, session: &Session) -> 
             if offset > known {
                 session.note(format!("{} bytes of the log are not kept", offset - known));
             }
-            let new = text.get(known.saturating_sub(offset)..).unwrap_or(&text);
+            // A text that ended within a character had another one in its place.
+            let new = &text[text.floor_char_boundary(known.saturating_sub(offset))..];
             let lines: Vec<String> = new.split('\n').map(printable).collect();
             session.output.bytes(lines.join("\n").as_bytes())?;
             (shown, attempt) = (end, log.attempt);
@@ -311,7 +309,6 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let search = search.as_ref().map(|text| text.to_lowercase());
     // The clock of this machine may be wrong. A record comes with a response, which shows that of the service.
     let earliest = || client.service_time().unwrap_or_else(SystemTime::now).checked_sub((*since)?);
-    let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
         let created = task.created_at.as_ref().and_then(Timestamp::to_system_time);
         status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
@@ -325,7 +322,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let is_filtered = status.is_some() || model.is_some() || since.is_some() || search.is_some();
     let fits: Fits<'_, types::TaskRecord> = if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
-    let listed = lists::newest(*offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
+    let listed = lists::tasks(client, *offset, limit, fits).await?;
     if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
         models::check_exists(model, client).await?;
     }
@@ -354,10 +351,7 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
         let report = list(arguments, client).await?;
         let drawn = format!("{}\n{}", session.output.drawn(&report.table), report.quiet.join(" "));
         if drawn != last {
-            if session.output.is_terminal() && session.output.options.format == Format::Table {
-                // Clears the screen, and goes to its first line.
-                session.output.bytes(b"\x1b[2J\x1b[H")?;
-            }
+            session.output.clear()?;
             session.output.report(&report)?;
             last = drawn;
         }

@@ -19,12 +19,10 @@ const RELEASES_VARIABLE: &str = "INFERSTORE_RELEASES";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Largest list of releases.
 const MAX_LIST: u64 = 1024 * 1024;
 /// Longest time that a check takes, with its retries.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Print the version
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

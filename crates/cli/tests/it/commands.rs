@@ -258,6 +258,8 @@ fn the_demo_runs_from_beginning_to_end() {
             "low-light-enhancement-output_image.png",
         ]
     );
+    let large = std::fs::metadata(cli.path("inferstore-demo/landscape.bmp")).expect("it is there").len();
+    assert!(large > 5 * 1024 * 1024, "the second tier of uploads: {large}");
     let (shown, afterwards) =
         ended.stdout.split_once("\n\nHow to go on:").expect("it ends with how to go on");
     assert!(afterwards.contains("inferstore serve"), "{afterwards}");

@@ -59,6 +59,8 @@ fn commands_models_inputs_files_tasks_and_folders_are_completed() {
         (&["run", "color-harmonization", "templ"], "template="),
         (&["run", "color-harmonization", "template=v_"], "template=v_shape"),
         (&["run", "color-harmonization", "input_image=@ha"], "input_image=@hazy.png"),
+        (&["run", "-j", "4", "--dry-run", "color-harmonization", "-o", "a/", "templ"], "template="),
+        (&["--no-progress", "run", "--json=task_id", "color-harmonization", "templ"], "template="),
         (&["run", "haze-removal", "ha"], "hazy.png"),
         (&["task", "show", ""], task.trim()),
         (&["task", "show", "@"], "@last"),

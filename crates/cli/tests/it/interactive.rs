@@ -129,6 +129,21 @@ fn a_list_that_is_watched_shows_every_new_task() {
 }
 
 #[test]
+fn a_list_that_is_watched_clears_no_dumb_terminal() {
+    let local = Local::start();
+    let task = local.cli.call("run face-mesh hazy.png --detach -q").stdout;
+    let variables = [
+        ("INFERSTORE_BASE_URL", local.service().base_url()),
+        ("INFERSTORE_API_KEY", "the-key-of-the-tests"),
+        ("TERM", "dumb"),
+    ];
+    let mut terminal = Terminal::new("task list --watch", local.cli.folder.path(), &variables);
+    let shown = terminal.until(task.trim());
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    assert_eq!(terminal.interrupt().code(), Some(130));
+}
+
+#[test]
 fn a_list_that_is_watched_ends_with_its_reader() {
     let local = Local::start();
     let mut watch = local.command("task list --watch").spawn().expect("it starts");

@@ -31,3 +31,20 @@ fn a_log_is_printed_as_it_grows_and_without_control_characters() {
     let once = call("task logs t-1 --json=text,offset");
     assert!(once.stdout.contains("\"text\":\"again, and"), "{once}");
 }
+
+#[test]
+fn a_log_that_was_read_within_a_character_is_not_printed_again() {
+    // The end of what was read first is the second byte of the last character of the second text.
+    let reads = AtomicUsize::new(0);
+    let origin = answering(move |request| {
+        if request.contains("/logs") {
+            let text = ["one \u{e9}", "one\n\u{1f600}"][reads.fetch_add(1, Ordering::Relaxed).min(1)];
+            return json!({"text": text, "offset": 0, "attempt": 1});
+        }
+        let status = if reads.load(Ordering::Relaxed) < 1 { "computing" } else { "success" };
+        json!({"task_id": "t-1", "status": status, "result": {"result": null}})
+    });
+    let call = format!("task logs t-1 --follow --base-url {origin}/api/v1 --api-key k");
+    let followed = Cli::new().call(&call);
+    assert_eq!((followed.code, &*followed.stdout), (exit::DONE, "one \u{e9}\u{1f600}"));
+}

@@ -426,11 +426,16 @@ fn persist(temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool)
             return Err(error);
         }
         number += 1;
-        let stem = path.file_stem().unwrap_or_default().display();
-        let extension = path.extension().map(|extension| format!(".{}", extension.display()));
-        destination.set_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()));
+        destination = numbered(&path, number);
     }
     Ok(destination)
+}
+
+/// Returns the path with a number behind the stem of its name.
+pub fn numbered(path: &Path, number: usize) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().display();
+    let extension = path.extension().map(|extension| format!(".{}", extension.display()));
+    path.with_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()))
 }
 
 /// Renames a file to a path where there is none. On a file system without hard links, an empty file takes the path

@@ -34,6 +34,13 @@ const MAX_COMPARED: usize = 200;
 
 const URL: &str = "a URL that starts with http:// or https://";
 
+/// Returns the declared parameters by position. Those without a position come last, by name.
+pub fn by_position(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
+    let mut parameters: Vec<_> = format.into_iter().flatten().collect();
+    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
+    parameters
+}
+
 /// Checks inputs, and returns the values to send, without files. Null counts as absent, and a file of unknown MIME
 /// type passes. A model that declares nothing accepts everything: its schema may be missing from the response.
 /// Otherwise undeclared inputs are rejected, because a mistyped name would be a paid run without the input.
@@ -43,9 +50,7 @@ pub(crate) fn check(
 ) -> Result<Map<String, Value>, InvalidInputs> {
     let mut values = Map::new();
     let mut violations = Vec::new();
-    let mut parameters: Vec<_> = declared.iter().collect();
-    // Parameters without a position come last. The sort is stable, and the map is sorted by name.
-    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
+    let parameters = by_position(Some(declared));
     for (name, descriptor) in &parameters {
         let Some(input) = inputs.get(*name).filter(|input| is_given(input)) else {
             // If `required` is absent, the service decides.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use check::check;
-pub use check::nearest;
+pub use check::{by_position, nearest};
 
 use crate::files::source::File;
 use crate::transport::error::{Error, Result};
@@ -174,7 +174,8 @@ fn not_a_url(name: &str, value: &Value) -> String {
     )
 }
 
-pub(crate) fn is_http(text: &str) -> bool {
+/// Returns true for an http or https URL.
+pub fn is_http(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }

@@ -30,8 +30,8 @@ pub use error::{
 };
 pub use events::{Events, Items, Step};
 pub(crate) use events::{Sink, awaited, ignored};
-pub(crate) use redact::{MAX_MESSAGE, Redactor, cut, printable, printable_id};
-pub use redact::{is_unprintable, json_problem};
+pub(crate) use redact::{MAX_MESSAGE, Redactor, cut, printable_id};
+pub use redact::{is_unprintable, json_problem, printable};
 
 use crate::memory::{DeclaredInputs, Memory, name_hasher};
 use crate::transport::middleware::HttpStack;

@@ -110,7 +110,7 @@ fn beginning(text: &str) -> &str {
 }
 
 /// Returns the text on one line, without unprintable characters: a line break would begin a new line of a log.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let is_dropped = |c: char| is_unprintable(c) || c == '\u{feff}';
     let spaced: String = text
         .chars()

@@ -11,7 +11,6 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// Arguments of `export` and `import`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The folder of the export

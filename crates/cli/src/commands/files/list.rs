@@ -20,7 +20,6 @@ use crate::table::{Cell, Fit};
 use crate::time;
 use crate::values::{folder_names, size};
 
-/// List the files of a folder or of a pattern, newest first; without either, the folders
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore files list\n  inferstore files list 'samples/2026-*.png'\n  inferstore files list samples --type image\n  inferstore files list samples --search street --sort size\n  inferstore files list samples --all --format jsonl"
@@ -52,7 +51,6 @@ pub(crate) struct ListArguments {
     all: bool,
 }
 
-/// Orders of a list of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
     /// The latest upload first

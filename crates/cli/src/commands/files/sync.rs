@@ -26,7 +26,6 @@ use crate::values::{behind_hash, folder_names, md5_of};
 /// Number of stored files whose content is compared at the same time.
 const CHECKS: usize = 16;
 
-/// Upload what is new in a folder of this machine, or download what is new in the storage
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore files sync pictures/ samples\n  inferstore files sync samples pictures/\n  inferstore files sync pictures/ samples --delete --dry-run"

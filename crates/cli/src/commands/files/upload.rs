@@ -19,7 +19,6 @@ use crate::settings::Session;
 use crate::table::Fit;
 use crate::values::{size, upload_folder};
 
-/// Upload files into a folder
 #[derive(Debug, Args)]
 #[command(after_help = UPLOAD_EXAMPLES)]
 pub(crate) struct UploadArguments {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use inferstore::types::{DescriptorType, ModelVersioning, UploadFolder};
-use inferstore::{Client, Decimal, Inputs};
+use inferstore::{Client, Decimal, Inputs, is_http};
 use inferstore_batch::{JournalErrorKind, Step};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -23,7 +23,6 @@ use crate::commands::{files, models};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
-use crate::values::is_url;
 
 /// The most bytes of an output that is part of a result. Larger ones are files alone.
 const MAX_IMAGE: u64 = 1024 * 1024;
@@ -207,7 +206,7 @@ impl<'a> Server<'a> {
         let mut values = Vec::new();
         for (name, value) in inputs {
             let is_file = declared.get(&name).is_some_and(|input| input.type_ == Some(DescriptorType::File));
-            let value = match value.as_str().filter(|text| is_file && !is_url(text)) {
+            let value = match value.as_str().filter(|text| is_file && !is_http(text)) {
                 Some(path) => self.inside(path)?.into(),
                 None => value,
             };

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use futures_util::stream;
 use futures_util::{StreamExt, TryStreamExt};
-use inferstore::Client;
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning, UploadFolder};
+use inferstore::{Client, by_position};
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, Result};
 use crate::lists;
-use crate::schema::{largest_picture, ordered};
+use crate::schema::largest_picture;
 use crate::table::printable;
 
 /// The argument that tells calls with the same inputs apart.
@@ -71,7 +71,7 @@ pub(super) fn listed(models: &[ModelTool]) -> Value {
         let description =
             format!("{} Runs the model {}; a run may cost money.", tool.description, tool.model);
         let mut properties = Map::new();
-        let inputs = ordered(tool.version.input_format.as_ref());
+        let inputs = by_position(tool.version.input_format.as_ref());
         let required = inputs.iter().filter(|(_, input)| input.required == Some(true));
         let required: Vec<&str> = required.map(|(name, _)| name.as_str()).collect();
         properties.extend(inputs.into_iter().map(|(name, input)| (name.clone(), schema_of(input))));

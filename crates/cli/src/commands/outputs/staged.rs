@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use inferstore::{Outcome, rename_new};
+use inferstore::{Outcome, numbered, rename_new};
 
 use super::{Delivery, TemplateVariables, followed, harmless, without_variable};
 use crate::exit;
@@ -99,9 +99,7 @@ impl Delivery {
                     return Err(Failure::new(exit::FAILED, headline).with_hint(hint));
                 }
                 number += 1;
-                let stem = file.wanted.file_stem().unwrap_or_default().display();
-                let extension = file.wanted.extension().map(|extension| format!(".{}", extension.display()));
-                path.set_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()));
+                path = numbered(&file.wanted, number);
             }
             if path != file.wanted && !own.contains(&path) {
                 named(&file.wanted, &path);

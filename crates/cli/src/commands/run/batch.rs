@@ -2,7 +2,6 @@
 
 mod interrupt;
 mod plan;
-mod quote;
 pub(super) mod watch;
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,6 +1,7 @@
 //! Entries of a batch: the inputs of each run, and its identity across starts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 use inferstore::{Decimal, Inputs};
@@ -10,11 +11,10 @@ use super::inputs::{
     Collected, attach, attach_path, check_files, file_input, identity_of, name_of, without_mark,
 };
 use super::journal::hash_of;
-use super::names::unique_names;
 use super::rows::{self, Row};
 use super::sweeps::{Sweep, is_number, sweeps};
 use crate::commands::api::{not_read, place_of, text_of};
-use crate::commands::outputs::short;
+use crate::commands::outputs::{harmless, short};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -280,4 +280,47 @@ fn of_files(files: Vec<String>, field: String, mut entries: Entries, sweeps: &[S
         |(file, name): (String, String)| Seed::new(&file, &name, &[(field.clone(), file.as_str().into())]);
     entries.seeds = swept(files.into_iter().zip(names).map(seed).collect(), sweeps);
     Entries { field: Some(field), ..entries }
+}
+
+/// A name for each file that no other one has: its stem, else its name, else its path, with a number if need be.
+fn unique_names(files: &[String]) -> Vec<String> {
+    let candidates: Vec<[String; 3]> = files.iter().map(|file| candidates(file)).collect();
+    let mut counts: HashMap<(usize, &str), usize> = HashMap::new();
+    for candidates in &candidates {
+        for (kind, name) in candidates.iter().enumerate() {
+            *counts.entry((kind, name)).or_default() += 1;
+        }
+    }
+    let mut used = HashSet::new();
+    let unused = |candidates: &[String; 3]| {
+        let [_, _, path] = candidates;
+        let is_unique = |(kind, name): &(usize, &String)| counts.get(&(*kind, name.as_str())) == Some(&1);
+        let name = candidates.iter().enumerate().find(is_unique).map_or(path, |(_, name)| name);
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let unused = std::iter::once(name.clone()).chain(numbered).find(|name| used.insert(name.clone()));
+        unused.unwrap_or_else(|| name.clone())
+    };
+    candidates.iter().map(unused).collect()
+}
+
+/// The stem, the name and the path of a file, each as the name of an output.
+fn candidates(file: &str) -> [String; 3] {
+    let path = file.replace(['/', '\\', '.', ':'], "_");
+    let name = Path::new(file).file_name().map_or_else(|| path.clone(), |name| name.to_string_lossy().into());
+    let stem = stem_of(file).unwrap_or_else(|| path.clone());
+    // Cut before they are told apart: two long names may begin in the same way.
+    [stem, name.replace('.', "_"), path].map(|name| short(&harmless(&name)).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unique_names;
+
+    #[test]
+    fn every_file_of_a_batch_has_a_name_of_its_own() {
+        let files = ["a.png", "b.png", "b.jpg", "x/c.png", "y/c.png"].map(str::to_owned);
+        assert_eq!(unique_names(&files), ["a", "b_png", "b_jpg", "x_c_png", "y_c_png"]);
+        let files = ["x/y/c.png", "x_y/c.png", "d{e.png", "d_e.jpg"].map(str::to_owned);
+        assert_eq!(unique_names(&files), ["x_y_c_png", "x_y_c_png-2", "d_e_png", "d_e_jpg"]);
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use inferstore::types::ModelVersioning;
-use inferstore::{Error, File, Input as Value, Inputs, ViolationKind};
+use inferstore::{Error, File, Input as Value, Inputs, ViolationKind, is_http};
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
@@ -17,7 +17,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::json::Members;
 use crate::settings::Session;
-use crate::values::{Given, Input, is_url, named, stem_of};
+use crate::values::{Given, Input, named, stem_of};
 
 #[derive(Default)]
 pub(super) struct Collected {
@@ -162,7 +162,7 @@ fn check_no_folder(given: &str, session: &Session) -> Result {
 }
 
 pub(super) fn attach_path(inputs: Inputs, name: String, given: &str, session: &Session) -> Inputs {
-    if is_url(given) {
+    if is_http(given) {
         return inputs.set(name, given);
     }
     inputs.file(name, File::path(session.here(expanded(given, session))))

@@ -22,7 +22,6 @@ const MAX_PENDING_LINES: usize = 4_096;
 /// Timeout of the pending log lines at the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Formats of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// For people

@@ -7,7 +7,7 @@ use serde::ser::Error as _;
 use serde_json::{Value, json};
 
 use crate::files::source::File;
-use crate::{Error, Input, Inputs};
+use crate::{Error, Input, Inputs, is_http};
 
 fn set(value: impl Serialize) -> Option<Value> {
     match Inputs::new().set("x", value).into_fields().ok()?.remove("x")? {
@@ -115,4 +115,10 @@ fn inputs_must_be_an_object() {
     }
     let Err(Error::InvalidArgument(message)) = Inputs::from_serialize(&NoJson) else { panic!("no error") };
     assert_eq!(message, "the inputs cannot be written as JSON: no\\u{1b} JSON");
+}
+
+#[test]
+fn a_url_is_one_in_any_case() {
+    assert!(is_http("https://host/a.png") && is_http("HTTP://host/a.png"));
+    assert!(!is_http("a.png") && !is_http("ftp://host/a.png") && !is_http("https"));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::fmt;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,12 @@ use futures_util::{StreamExt, stream};
 use inferstore::{Client, Decimal};
 use serde_json::json;
 
-use super::quote::Quote;
 use crate::commands::outputs::{Delivery, TemplateVariables};
 use crate::commands::run::contents::Contents;
 use crate::commands::run::entries::{Entries, Entry};
 use crate::commands::run::journal::{Earlier, Items, hash_of, key};
 use crate::commands::run::{RunOptions, configured, limited};
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
@@ -214,5 +215,50 @@ impl Plan {
             return item.clone();
         }
         key(self.client.base_url(), &self.model, &entry.others, &entry.file)
+    }
+}
+
+pub(super) struct Quote {
+    pub(super) price: Option<Decimal>,
+    pub(super) count: usize,
+    pub(super) earlier: Earlier,
+}
+
+impl Quote {
+    /// The cost of the entries that are not paid. A missing price is not a price of zero.
+    pub(super) fn total(&self) -> Option<Decimal> {
+        let price = self.price.as_ref()?;
+        Some((self.earlier.paid..self.count).map(|_| price).sum())
+    }
+
+    /// Returns the price of a run if all that is left is within the budget.
+    pub(super) fn check(&self, budget: &Decimal) -> Result<Decimal> {
+        let Some((price, left)) = self.price.clone().zip(self.total()) else {
+            let headline = "the service states no price, so that no budget can be kept";
+            return Err(Failure::new(exit::INPUT, headline).with_hint("run it without --budget"));
+        };
+        // What was begun is reserved already.
+        let reserved = (0..self.earlier.begun).map(|_| &price).sum::<Decimal>();
+        let total = &(&left - &reserved) + &self.earlier.committed;
+        if &total > budget {
+            let headline =
+                format!("the batch costs {total} with what was spent before, and the budget is {budget}");
+            return Err(Failure::new(exit::INPUT, headline)
+                .with_hint("raise --budget, or give fewer rows or files; nothing was sent"));
+        }
+        Ok(price)
+    }
+}
+
+impl fmt::Display for Quote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = || "an unknown amount".to_owned();
+        let price = self.price.as_ref().map_or_else(unknown, ToString::to_string);
+        let total = self.total().map_or_else(unknown, |total| total.to_string());
+        write!(f, "{} runs at {price}: {total} in total", self.count - self.earlier.paid)?;
+        if self.earlier.paid > 0 {
+            write!(f, "; {} are paid already", self.earlier.paid)?;
+        }
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use inferstore_batch::Step;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::quote::Quote;
+use super::plan::Quote;
 use super::{Batch, Plan};
 use crate::commands::outputs::expanded;
 use crate::commands::run::contents::{Contents, identity};
