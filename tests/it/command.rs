@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use inferstore_api::operations;
@@ -42,24 +43,33 @@ impl Stream {
     }
 }
 
-async fn call(service: &Service, words: &str) -> Ended {
-    let (stdout, stderr) = (Stream::default(), Stream::default());
-    let key = service.api_key().expect("a fresh service has a key");
+/// Returns the environment of a command that uses a service, in a folder. Its output is lost.
+pub(crate) fn environment(base_url: &str, key: &str, folder: PathBuf) -> Environment {
     let variables = [
-        ("INFERSTORE_BASE_URL", service.base_url().to_owned()),
-        ("INFERSTORE_API_KEY", key.to_owned()),
-        ("INFERSTORE_CONFIG", "no-such-folder/profiles.json".to_owned()),
+        ("INFERSTORE_BASE_URL", base_url),
+        ("INFERSTORE_API_KEY", key),
+        ("INFERSTORE_CONFIG", "no-such-folder/profiles.json"),
     ];
-    let environment = Environment {
-        variables: BTreeMap::from(variables.map(|(name, value)| (name.to_owned(), value))),
-        folder: std::env::temp_dir(),
+    Environment {
+        variables: BTreeMap::from(variables.map(|(name, value)| (name.to_owned(), value.to_owned()))),
+        folder,
         stdin: Box::new(io::empty()),
-        stdout: Box::new(stdout.clone()),
-        stderr: Box::new(stderr.clone()),
+        stdout: Box::new(io::sink()),
+        stderr: Box::new(io::sink()),
         stdin_is_terminal: false,
         stdout_is_terminal: false,
         stderr_is_terminal: false,
         width: 100,
+    }
+}
+
+async fn call(service: &Service, words: &str) -> Ended {
+    let (stdout, stderr) = (Stream::default(), Stream::default());
+    let key = service.api_key().expect("a fresh service has a key");
+    let environment = Environment {
+        stdout: Box::new(stdout.clone()),
+        stderr: Box::new(stderr.clone()),
+        ..environment(service.base_url(), key, std::env::temp_dir())
     };
     let arguments: Vec<_> = ["inferstore"].into_iter().chain(words.split(' ')).map(Into::into).collect();
     let ended = tokio::task::spawn_blocking(move || inferstore_cli::run(arguments, environment)).await;

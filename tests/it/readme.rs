@@ -57,16 +57,6 @@ fn the_readme_needs_two_commands() {
 }
 
 #[test]
-fn every_link_of_the_readme_leads_somewhere() {
-    let root = root();
-    let links = README.match_indices("](").filter_map(|(at, _)| README[at + 2..].split(')').next());
-    let paths = links.map(|link| link.split('#').next().unwrap_or(link));
-    let missing: Vec<_> =
-        paths.filter(|path| !path.starts_with("http") && !root.join(path).exists()).collect();
-    assert!(missing.is_empty(), "{missing:?}");
-}
-
-#[test]
 fn every_test_and_benchmark_that_shows_a_promise_is_there() {
     let commands = PROOF.split('`').filter(|text| text.starts_with("cargo "));
     let mut missing = Vec::new();

@@ -9,7 +9,6 @@
 #[cfg(feature = "generator")]
 mod api;
 mod bench;
-mod coverage;
 mod dependencies;
 #[cfg(feature = "generator")]
 mod descriptions;
@@ -95,10 +94,8 @@ enum Task {
     /// Write target/publish, a folder for other teams.
     Publish(publish::Job),
     Contract(inferstore_contract::Job),
-    Flows(inferstore_contract::flows::Job),
     Stress(stress::Job),
     Fuzz(fuzz::Job),
-    Coverage(coverage::Job),
     Bench(bench::Job),
     /// Compare the public API of the published crates with their public-api.txt, and with the last release.
     Api(api::Job),
@@ -151,10 +148,8 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
         #[cfg(feature = "generator")]
         Task::Publish(job) => job.run(root),
         Task::Contract(job) => job.run(root),
-        Task::Flows(job) => job.run(root),
         Task::Stress(job) => job.run(root),
         Task::Fuzz(job) => job.run(root),
-        Task::Coverage(job) => job.run(root),
         Task::Bench(job) => job.run(root),
         #[cfg(feature = "generator")]
         Task::Api(job) => job.run(root),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use openapi_impact::escaped;
 use pulldown_cmark::{Options, Parser, html};
 use serde_json::Value;
 
@@ -24,10 +25,6 @@ fn to_html(markdown: &str) -> String {
     out.replace("<pre>", "<pre tabindex=\"0\">")
         .replace("<table>", scroll)
         .replace("</table>", "</table></div>")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn pretty(value: &Value) -> String {

@@ -385,8 +385,7 @@ impl<'a> File<'a> {
             summary: summary(operation),
         };
         for parameter in item["parameters"].items().iter().chain(operation["parameters"].items()) {
-            let parameter =
-                parameter["$ref"].as_str().and_then(|at| document.pointer(at)).unwrap_or(parameter);
+            let parameter = parameter.resolved(document);
             let name = parameter["name"].as_str().unwrap_or_default();
             let type_of = self.type_of(&parameter["schema"], false);
             if parameter["in"].is("path") {

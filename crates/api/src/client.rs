@@ -288,25 +288,3 @@ impl ClientHooks<Session> for Client {
         Ok(response)
     }
 }
-
-#[cfg(test)]
-#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
-mod tests {
-    use progenitor_client::{ClientHooks, OperationInfo};
-    use reqwest::Method;
-
-    use super::{API_KEY_HEADER, UNDECLARED_HEADER};
-    use crate::{ApiKey, Client};
-
-    #[tokio::test]
-    async fn a_request_leaves_with_the_key_and_without_the_header_of_the_generator() {
-        let client = Client::new("http://127.0.0.1:9", ApiKey::new("key")).expect("it can be made");
-        let url = "http://127.0.0.1:9/".parse().expect("it is a URL");
-        let mut request = reqwest::Request::new(Method::GET, url);
-        request.headers_mut().insert(UNDECLARED_HEADER, "2.0.0".parse().expect("it is a value"));
-        let info = OperationInfo { operation_id: "get_balance" };
-        client.pre::<()>(&mut request, &info).await.expect("the key fits a header");
-        assert!(!request.headers().contains_key(UNDECLARED_HEADER));
-        assert_eq!(request.headers()[API_KEY_HEADER], "key");
-    }
-}

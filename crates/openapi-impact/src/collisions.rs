@@ -176,15 +176,11 @@ fn inline_titles<'a>(value: &Node<'a>, found: &mut Vec<Node<'a>>) {
 }
 
 fn shape(schema: &Tree) -> Tree {
-    match schema {
-        Tree::Map(members) => {
-            let kept = members.iter().filter(|(key, value)| {
-                !TEXTS.contains(&key.as_str())
-                    || (value.as_str().is_none() && !EXAMPLES.contains(&key.as_str()))
-            });
-            Tree::Map(kept.map(|(key, value)| (key.clone(), shape(value))).collect())
-        }
-        Tree::List(items) => Tree::List(items.iter().map(shape).collect()),
-        scalar => scalar.clone(),
+    let mut shape = schema.map(|_, value| shape(value));
+    if let Tree::Map(members) = &mut shape {
+        members.retain(|key, value| {
+            !TEXTS.contains(&key.as_str()) || (value.as_str().is_none() && !EXAMPLES.contains(&key.as_str()))
+        });
     }
+    shape
 }

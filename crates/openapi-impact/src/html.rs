@@ -32,7 +32,7 @@ pub fn html(changes: &Changes, title: &str) -> String {
     page + "</html>\n"
 }
 
-/// Documents are foreign text.
-fn escaped(text: &str) -> String {
+/// The text as text of HTML, also in quotes: documents are foreign text.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -38,7 +38,7 @@ use node::{Node, without_single_all_of};
 
 pub use case::{pascal_case, snake_case};
 pub use clients::Clients;
-pub use html::html;
+pub use html::{escaped, html};
 pub use operations::METHODS;
 pub use pointer::Pointer;
 pub use read::{load, one_line, parse, read};

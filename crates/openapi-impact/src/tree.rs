@@ -95,6 +95,22 @@ impl Tree {
         })
     }
 
+    /// The target of a reference in a document; anything else as it is.
+    pub fn resolved<'a>(&'a self, document: &'a Self) -> &'a Self {
+        self["$ref"].as_str().and_then(|reference| document.pointer(reference)).unwrap_or(self)
+    }
+
+    /// The value with other members, of their names and values, or with other items, whose name is empty.
+    pub fn map(&self, replace: impl Fn(&str, &Self) -> Self) -> Self {
+        match self {
+            Self::Map(members) => {
+                Self::Map(members.iter().map(|(key, value)| (key.clone(), replace(key, value))).collect())
+            }
+            Self::List(items) => Self::List(items.iter().map(|item| replace("", item)).collect()),
+            scalar => scalar.clone(),
+        }
+    }
+
     /// The members of an object; of anything else none.
     pub fn members(&self) -> impl Iterator<Item = (&str, &Self)> {
         let members = if let Self::Map(members) = self { Some(members) } else { None };

@@ -6,7 +6,6 @@ mod consumers;
 mod edit;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +13,7 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use edit::Edit;
@@ -80,36 +80,20 @@ impl From<Option<Severity>> for Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{self:?}").to_lowercase())
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{self:?}").to_lowercase())
-    }
+/// Reads a file of the repository.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(Path::new(ROOT).join(path));
+    let parsed = serde_saphyr::from_str(&text.with_context(|| format!("cannot read {}", path.display()))?);
+    parsed.with_context(|| format!("cannot read {}", path.display()))
 }
 
 impl Corpus {
     fn load() -> Result<Self> {
-        let path = Path::new(ROOT).join(FOLDER).join("changes.yaml");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        serde_saphyr::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
+        read(&Path::new(FOLDER).join("changes.yaml"))
     }
 
     fn bases(&self) -> Result<BTreeMap<&str, Tree>> {
-        let read = |(name, path): (&'_ String, &PathBuf)| {
-            let path = Path::new(ROOT).join(path);
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            let tree = serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
-            Ok((name.clone(), tree))
-        };
-        let bases: Result<BTreeMap<String, Tree>> = self.bases.iter().map(read).collect();
-        let mut bases = bases?;
-        Ok(self.bases.keys().filter_map(|name| Some((name.as_str(), bases.remove(name)?))).collect())
+        self.bases.iter().map(|(name, path)| Ok((name.as_str(), read(path)?))).collect()
     }
 }
 
@@ -144,8 +128,9 @@ impl Pair {
         let reasons =
             changes.list.iter().map(|change| format!("\n    {}: {}", change.pointer, change.message));
         Some(format!(
-            "{} is {verdict}, not {}; breaks {breaks:?}, not {:?}; oasdiff says {oasdiff}, not {}{}\n",
+            "{} ({}) is {verdict:?}, not {:?}; breaks {breaks:?}, not {:?}; oasdiff says {oasdiff:?}, not {:?}{}\n",
             self.id,
+            self.change,
             self.ours,
             self.breaks,
             self.oasdiff,
@@ -195,7 +180,6 @@ fn the_verdicts_of_oasdiff_are_the_recorded_ones() -> Result<()> {
         });
         results.collect()
     })?;
-    fs::write(folder.join("table.txt"), table(&corpus.pairs))?;
     assert!(mistakes.is_empty(), "verdicts that are not as recorded in {FOLDER}:\n{mistakes}");
     Ok(())
 }
@@ -211,19 +195,6 @@ fn level(json: &[u8]) -> Result<Level> {
         2 => Level::Warn,
         _ => Level::Err,
     })
-}
-
-fn table(pairs: &[Pair]) -> String {
-    let widest = pairs.iter().map(|pair| pair.change.chars().count()).max().unwrap_or(0);
-    let mut text = format!("{:<widest$}  {:<10}  {:<7}  why they differ\n", "change", "ours", "oasdiff");
-    for Pair { change, ours, oasdiff, because, .. } in pairs {
-        let because = because.as_deref().unwrap_or_default();
-        text.push_str(format!("{change:<widest$}  {ours:<10}  {oasdiff:<7}  {because}").trim_end());
-        text.push('\n');
-    }
-    let differing = pairs.iter().filter(|pair| pair.because.is_some()).count();
-    text.push_str(&format!("\n{} pairs; oasdiff has another verdict on {differing} of them\n", pairs.len()));
-    text
 }
 
 impl Verdict {

@@ -214,6 +214,7 @@ def test_a_create_whose_key_is_forgotten_by_now_is_not_sent_again(
             with pytest.raises(inferstore.OutcomeUnknown, match="shows no matching task") as unknown:
                 client.create_once(ModelId(MODEL), INPUTS, key="invoice-17", deadline=deadline)
             assert not unknown.value.is_retryable and "billed too" in unknown.value.hint
+            assert unknown.value.key is None
     assert len(service.requests("createTask")) == arrives
 
 
@@ -245,6 +246,8 @@ def test_without_keys_of_the_service_a_key_makes_no_call_retryable(service: Serv
         with pytest.raises(inferstore.OutcomeUnknown, match="shows no matching task") as unknown:
             client.create_once(ModelId(MODEL), INPUTS, key="invoice-17")
     assert not unknown.value.is_retryable and "billed too" in unknown.value.hint
+    # A create with it makes another task there.
+    assert unknown.value.key is None
 
 
 def test_a_call_with_a_known_key_does_not_deny_the_task_of_the_first_one(service: Service) -> None:

@@ -88,6 +88,7 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
             {"effect": "lose_response"},
             {"effect": "status", "status": 503, "retry_after": 0},
             {"effect": "status", "status": 403},
+            {"effect": "status", "status": 400, "body": "<Error><Code>RequestTimeTooSkewed</Code></Error>"},
         ):
             service.fault(operation="postObject" if content is PIXEL else "putObject", times=1, **effect)
             stored = client.upload(File(content, "a.png"), deadline=60)
@@ -522,7 +523,8 @@ def test_an_error_can_be_copied_and_pickled() -> None:
     for error in (
         call,
         inferstore.InvalidInputs("m", {"a": "b"}),
-        inferstore.OutcomeUnknown(call, ["t"], "complete", "k"),
+        inferstore.OutcomeUnknown(call, ["t"], "complete"),
+        inferstore.OutcomeUnknown(call, [], "not read", "k"),
         inferstore.CostLimitExceeded(None, Decimal(1)),
         inferstore.ModelOffline("m"),
         inferstore.TaskFailed("t", "out of memory", None, "limit"),

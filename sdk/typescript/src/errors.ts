@@ -104,9 +104,7 @@ export class CallError extends InferstoreError {
 }
 
 /** Whether a failure with this status may pass. */
-export function isTransient(status: number): boolean {
-  return status === 408 || status === 429 || status >= 500;
-}
+export const isTransient = (status: number) => status === 408 || status === 429 || status >= 500;
 
 const HISTORIES = {
   complete: "the task history shows no matching task",

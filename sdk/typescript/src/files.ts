@@ -9,6 +9,7 @@ const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
 /** Milliseconds without a byte of a download, and for a whole transfer with the throughput of the slowest line, in bytes/ms. */
 export const TRANSFER = { timeout: 30_000, minThroughput: 32 };
+const EXPIRED_CODES = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
 const SIGNATURES: Array<[RegExp, string]> = [
   [/^\x89PNG\r\n\x1a\n/, "image/png"], [/^\xff\xd8\xff/, "image/jpeg"], [/^GIF8/, "image/gif"], [/^RIFF.{4}WEBP/s, "image/webp"],
   [/^(II\*\0|MM\0\*)/, "image/tiff"],
@@ -117,7 +118,7 @@ async function transfer(api: Api, label: string, url: string, init: RequestInit,
   const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);
   throw new FileError(label, `object storage responded with ${status}${said && `: ${said}`}`, {
     retryable: ["RequestTimeout", "SlowDown"].includes(code) || isTransient(status),
-    expired: status === 403 || code === "ExpiredToken",
+    expired: status === 403 || (status >= 400 && status < 500 && EXPIRED_CODES.includes(code)),
     status,
     retryAfter: retryAfterOf(headers),
   });

@@ -156,26 +156,32 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
       if (error.isPermanent || error.kind === "too-large") throw error;
       retryAfter = Math.min(error.context.retryAfter ?? 0, 600);
     })));
+    const outcome = ended(api.core, task, detail);
+    if (outcome) return outcome;
     status = detail.status ?? status;
-    if (status === "success" || status === "failed" || status === "canceled") return ended(api.core, task, detail as TaskDetail);
     delay = Math.max(next(), retryAfter * 1000);
   }
-  let disposition: Disposition = status ? "the task has not ended" : "the state of the task is unknown";
+  let disposition: Disposition | undefined;
   if (cancelAtDeadline && (status === undefined || status === "in_queue")) {
-    disposition = "the task was canceled while it was queued";
-    await api.cancel(task).catch(ofCall(({ context }) => {
-      disposition = context.inDoubt ? "whether the task was canceled is unknown" : "the task has not ended";
-    }));
+    disposition = await api.cancel(task).then((): Disposition => "the task was canceled while it was queued", ofCall(({ context }) =>
+      context.inDoubt ? "whether the task was canceled is unknown" : undefined));
+    if (!disposition) {
+      // The task is computing, or it has ended.
+      const detail: Partial<TaskDetail> = asObject(await api.task(task).catch(ofCall(() => undefined)));
+      const outcome = ended(api.core, task, detail);
+      if (outcome) return outcome;
+      status = detail.status ?? undefined;
+    }
   }
-  throw new DeadlineReached(disposition, task);
+  throw new DeadlineReached(disposition ?? (status ? "the task has not ended" : "the state of the task is unknown"), task);
 }
 
-function ended(core: Core, task: string, detail: TaskDetail): Outcome {
-  if (detail.status === "failed") {
-    const { kind } = asObject(asObject(detail.result)["error"]);
-    throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""), kind);
-  }
+/** The outcome of a success; `undefined` while the task has not ended. */
+function ended(core: Core, task: string, detail: Partial<TaskDetail>): Outcome | undefined {
+  const { kind } = asObject(asObject(detail.result)["error"]);
+  if (detail.status === "failed") throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""), kind);
   if (detail.status === "canceled") throw new TaskCanceled(task);
+  if (detail.status !== "success") return undefined;
   const cost = detail.cost == null ? undefined : String(detail.cost);
-  return { task, output: detail.result?.result, cost, storedInputs: [], isAdopted: false, detail };
+  return { task, output: detail.result?.result, cost, storedInputs: [], isAdopted: false, detail: detail as TaskDetail };
 }

@@ -311,9 +311,7 @@ export class Bounded<T> extends Map<string, T> {
   }
 }
 
-function codeOf(error: unknown): string {
-  return String(asObject(asObject(error)["cause"])["code"] ?? "");
-}
+const codeOf = (error: unknown) => String(asObject(asObject(error)["cause"])["code"] ?? "");
 
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "the connection failed";
@@ -333,9 +331,7 @@ export function asObject(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }
 
-export function asArray(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
+export const asArray = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** Parses JSON: a number that no double holds, and each exact decimal, becomes text; what is no JSON, `undefined`. */
 export function decode(text: string): unknown {

@@ -76,9 +76,13 @@ test("a delete is sent once", async () => {
   assert.equal((await service.requests("deleteFile")).length, 1);
 });
 
+/** Responses of object storage to an upload target that has expired. */
+const EXPIRED = [[403, ""], [400, "ExpiredToken"], [400, "RequestTimeTooSkewed"], [401, "AccessDenied"]].map(([status, code]) =>
+  ({ effect: "status", status, body: `<Error><Code>${code}</Code></Error>` }));
+
 test("an upload survives a store that fails", async () => {
   for (const content of [PIXEL, Buffer.alloc(5_242_881)]) {
-    for (const { effect, ...fields } of [{ effect: "hang_up" }, { effect: "lose_response" }, { effect: "status", status: 503 }, { effect: "status", status: 403 }]) {
+    for (const { effect, ...fields } of [{ effect: "hang_up" }, { effect: "lose_response" }, { effect: "status", status: 503 }, ...EXPIRED]) {
       await service.fault(effect, { operation: content === PIXEL ? "postObject" : "putObject", times: 1, ...fields });
       const { downloadUrl } = await client.upload(new File([content], "a.png"), { deadlineMs: 60_000 });
       await service.fault("cut_body", { operation: "getObject", bytes: 10, times: 1 });
@@ -144,6 +148,23 @@ test("a wait takes no retry from other calls", async () => {
     await service.fault("status", { operation: "getBalance", status: 503, times: 3 });
     assert.ok((await client.balance()).balance);
   });
+});
+
+test("a refused cancel is followed by a read", async () => {
+  await service.script(MODEL, "succeed", { output: OUTPUT });
+  const task = await client.createOnce(MODEL, INPUTS);
+  await client.wait(task);
+  // A gateway rejects every read until a cancel was sent.
+  let isOver = false;
+  const outage: typeof fetch = async (url, init) => {
+    isOver ||= init?.method === "DELETE";
+    return isOver || !String(url).endsWith("/detail") ? fetch(url, init) : new Response("", { status: 503 });
+  };
+  const limits = { deadlineMs: 3_000, cancelAtDeadline: true };
+  assert.deepEqual((await service.client({ fetch: outage }).wait(task, limits)).output, OUTPUT);
+  assert.equal((await service.requests("cancelTask")).length, 1);
+  await service.fault("status", { operation: "getTask", status: 503 });
+  assert.match(String(await failure(client.wait(task, limits))), /the state of the task is unknown/);
 });
 
 type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer] | undefined;

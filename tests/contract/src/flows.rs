@@ -1,5 +1,4 @@
-//! `cargo xtask flows`: runs the published Arazzo flows with `redocly respect`, and the curl recipes of the
-//! document, against a service, unchanged.
+//! Published Arazzo flows, run with `redocly respect`, and the curl recipes of the document, against a service, unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::recipes::Recipes;
-use crate::service::{Service, Target};
+use crate::service::Service;
 use crate::side_by_side;
 use crate::tools::{LINTERS, Tools, absolute, must};
 
@@ -31,20 +30,6 @@ struct Run {
     file: &'static str,
     workflows: &'static [&'static str],
     inputs: Value,
-}
-
-/// Run the published flows and curl recipes, which `contract` does too.
-#[derive(clap::Args)]
-pub struct Job {
-    #[command(flatten)]
-    target: Target,
-}
-
-impl Job {
-    /// Runs everything and returns the report.
-    pub fn run(&self, root: &Path) -> Result<String> {
-        run(root, &self.target.service(&[])?)
-    }
 }
 
 /// Runs everything against a service. The recipes upload the picture of the flows.

@@ -7,7 +7,7 @@ mod collections;
 pub mod consumers;
 pub mod examples;
 mod expectations;
-pub mod flows;
+mod flows;
 mod packages;
 pub mod process_group;
 mod proxy;
@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::consumers::Consumer;
 use crate::flows::MODEL;
 use crate::process_group::End;
-use crate::service::{Service, Target};
+use crate::service::Service;
 use crate::tools::{Set, Tools, absolute, must};
 use expectations::{MODES, unexpected};
 use packages::PACKAGES;
@@ -68,8 +68,6 @@ pub struct Job {
     /// Write openapi/generators.md, the table of the results of every client.
     #[arg(long, requires = "all", conflicts_with = "prepare")]
     publish: bool,
-    #[command(flatten)]
-    target: Target,
 }
 
 impl Job {
@@ -88,7 +86,7 @@ impl Job {
         let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
         ensure!(document.is_file(), "{} is not there; run `cargo xtask publish` first", document.display());
         let consumers = self.consumers(root)?;
-        let service = if self.prepare { None } else { Some(self.target.service(&SERVE)?) };
+        let service = if self.prepare { None } else { Some(Service::start(&SERVE)?) };
         let contract = Contract { root, document: &document, service: service.as_ref() };
         let mut rows = Vec::new();
         for consumer in &consumers {
@@ -111,7 +109,7 @@ impl Job {
             let published = || {
                 let searched = schemathesis(root, &document, &service)?;
                 // The samples need another service, because Schemathesis has made a key with their name.
-                Ok(searched + &flows::run(root, &self.target.service(&SERVE)?)?)
+                Ok(searched + &flows::run(root, &Service::start(&SERVE)?)?)
             };
             let programs = || Ok(examples::run(root)? + &collections::run(root)?);
             let [python, typescript] = PACKAGES.each_ref().map(|package| || package.test(root));

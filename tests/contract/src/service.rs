@@ -1,4 +1,4 @@
-//! Service that consumers drive: a running one, or one started and stopped here.
+//! Service that consumers drive, started and stopped here.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -25,32 +25,11 @@ const SERVE: [&str; 11] = [
     "yes",
 ];
 
-/// The service that a task drives.
-#[derive(clap::Args)]
-pub(crate) struct Target {
-    /// Drive a service that runs already, by its URL, instead of the command of this repository.
-    #[arg(long, value_name = "URL", requires = "api_key_env")]
-    base_url: Option<String>,
-    /// The variable that holds the API key of that service.
-    #[arg(long, value_name = "NAME", requires = "base_url")]
-    api_key_env: Option<String>,
-}
-
-impl Target {
-    pub(crate) fn service(&self, options: &[&str]) -> Result<Service> {
-        let (Some(base_url), Some(variable)) = (&self.base_url, &self.api_key_env) else {
-            return Service::start(options);
-        };
-        let api_key = env::var(variable).with_context(|| format!("{variable} does not hold the API key"))?;
-        Ok(Service { base_url: base_url.clone(), api_key, controls: None, process: None })
-    }
-}
-
 pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) api_key: String,
     controls: Option<(String, String)>,
-    process: Option<Child>,
+    process: Child,
 }
 
 #[derive(Deserialize)]
@@ -73,8 +52,7 @@ impl Service {
             .context("cannot start the service")?;
         let output = process.stdout.take().context("the service has no output")?;
         // From here on, dropping stops the service.
-        let mut service =
-            Self { base_url: String::new(), api_key: String::new(), controls: None, process: Some(process) };
+        let mut service = Self { base_url: String::new(), api_key: String::new(), controls: None, process };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("the service prints nothing")?;
         let ready: Ready = serde_json::from_str(&line)
@@ -87,40 +65,29 @@ impl Service {
 
     pub(crate) fn control(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let (url, token) = self.controls.as_ref().context("the service has no controls")?;
-        let mut curl = Command::new("curl");
-        curl.args([
-            "--silent",
-            "--show-error",
-            "--fail-with-body",
-            "--request",
-            method,
-            "--data",
-            &body.to_string(),
-        ]);
-        curl.args(["--header", "content-type: application/json"]);
-        curl.args(["--header", &format!("authorization: Bearer {token}"), &format!("{url}{path}")]);
-        let response: Value = serde_json::from_slice(&must("curl", &mut curl)?.stdout)
-            .with_context(|| format!("the controls respond to {path} without JSON"))?;
-        Ok(response["data"].clone())
+        let (key, body) = (format!("authorization: Bearer {token}"), body.to_string());
+        let options = ["--request", method, "--data", &body, "--header", "content-type: application/json"];
+        data(&format!("{url}{path}"), &key, &options)
     }
 
     pub(crate) fn last_upload(&self) -> Result<Value> {
-        let mut curl = Command::new("curl");
-        curl.args(["--silent", "--show-error", "--fail-with-body", "--header"]);
-        curl.arg(format!("x-api-key: {}", self.api_key));
-        curl.arg(format!("{}/api-key/storage/upload/samples?page=1&pageSize=100", self.base_url));
-        let response: Value =
-            serde_json::from_slice(&must("curl", &mut curl)?.stdout).context("the list is no JSON")?;
-        response["data"]["files"]
-            .as_array()
-            .and_then(|files| files.last())
-            .cloned()
-            .context("no file is listed")
+        let url = format!("{}/api-key/storage/upload/samples?page=1&pageSize=100", self.base_url);
+        let data = data(&url, &format!("x-api-key: {}", self.api_key), &[])?;
+        data["files"].as_array().and_then(|files| files.last()).cloned().context("no file is listed")
     }
 
     pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
     }
+}
+
+/// Sends a request with curl. Returns the `data` of the response.
+fn data(url: &str, key: &str, options: &[&str]) -> Result<Value> {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--fail-with-body", "--header", key]).args(options).arg(url);
+    let response: Value = serde_json::from_slice(&must("curl", &mut curl)?.stdout)
+        .with_context(|| format!("{url} responds without JSON"))?;
+    Ok(response["data"].clone())
 }
 
 /// Returns the command that `INFERSTORE_COMMAND` names; without it, builds the command of this repository.
@@ -136,10 +103,8 @@ pub(crate) fn build_command() -> Result<PathBuf> {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            // The process may have exited already.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        // The process may have exited already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

@@ -41,29 +41,12 @@ fn impatient(base_url: &str) -> Client {
 }
 
 #[tokio::test]
-async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
-    let body = r#"{"status":"fail","message":"not today"}"#;
-    let server = Server::answering(response("200 OK", "application/json", body));
-    let error = impatient(&server.base_url()).balance().await.expect_err("it says fail");
-    let Error::Api(context) = &error else { panic!("{error:?}") };
-    assert_eq!(context.message.as_deref(), Some("not today"));
-}
-
-#[tokio::test]
 async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
     let server = Server::answering(response("200 OK", "text/html", "<html>welcome</html>"));
     let error = impatient(&server.base_url()).balance().await.expect_err("it is no balance");
     let Error::Decode(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.excerpt.as_deref(), Some("<html>welcome</html>"));
     assert!(error.hint().contains("base URL"), "{}", error.hint());
-}
-
-#[tokio::test]
-async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
-    let answer = "HTTP/1.1 500 Oops\r\nx-request-id: abc-123\r\ncontent-length: 0\r\n\r\n";
-    let server = Server::answering(answer);
-    let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
-    assert_eq!(error.context().and_then(|context| context.request_id.as_deref()), Some("abc-123"));
 }
 
 #[tokio::test]

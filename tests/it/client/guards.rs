@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::on_the_service::{MODEL, start, success};
 use super::{Quickly, inputs};
+use crate::support::sketch;
 
 #[tokio::test]
 async fn a_run_that_costs_more_than_it_may_is_refused() {
@@ -60,14 +61,7 @@ async fn a_declaration_is_read_once_and_again_after_a_refused_create() {
     let (service, controls, client) = start().await;
     let file = json!({ "type": "file", "required": true, "mime_type": ["image/*"], "position": 0 });
     let outputs = json!({ "output": file }).to_string();
-    let spec = json!({
-        "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": "0.05",
-        "metadata": {
-            "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
-        },
-        "input_format": { "image": file },
-        "output_format": { "output": file },
-    });
+    let spec = sketch("0.05", &json!({ "image": file }), &json!({ "output": file }));
     service.add_account("atelier", Scope::Organization).await.expect("the account is new");
     let spec = ModelSpec::from_json(&spec.to_string()).expect("it is a model");
     service.publish_model("atelier", spec).await.expect("it is published");

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use inferstore::{Client, File, Inputs, Run, types};
 use inferstore_service::Config;
 
+use super::on_the_service::audited;
 use super::{Quickly, built, inputs, quick};
 use crate::support::deployment::Deployment;
 use crate::support::picture::red_and_blue;
@@ -42,11 +43,6 @@ async fn tasks(client: &Client) -> Option<u64> {
     client.tasks().page(1, 0).await.expect("the history").total
 }
 
-async fn audited(service: &Deployment) {
-    let audit = service.audit().await.expect("the books can be read");
-    assert!(audit.faults.is_empty(), "{:?}", audit.faults);
-}
-
 #[tokio::test]
 async fn every_operation_of_the_client_succeeds() {
     let (service, client) = start().await;
@@ -61,7 +57,9 @@ async fn every_operation_of_the_client_succeeds() {
     model.versioning().await.expect("getModelVersioning");
     let task = model.run(inputs()).quickly().start().await.expect("createTask");
     client.task(task.id()).cancel().await.expect("cancelTask");
-    run(&client).await.expect("createTask and getTask");
+    let outcome = run(&client).await.expect("createTask and getTask");
+    let colors = outcome.output["output"].as_str().expect("the colors are a text");
+    assert!(colors.contains("#ff0000") && colors.contains("#0000ff"), "{colors}");
     assert_eq!(tasks(&client).await, Some(2), "listTasks");
 
     let folder = client.folder("documents");
@@ -77,21 +75,6 @@ async fn every_operation_of_the_client_succeeds() {
     client.delete_file(small.download_url).await.expect("deleteFile");
     let statistics = client.storage_statistics().await.expect("getStorageStatistics");
     assert_eq!(statistics.total_files, Some(2), "the picture of the run, and the large file");
-    audited(&service).await;
-}
-
-#[tokio::test]
-async fn a_local_file_becomes_the_colors_in_it() {
-    let (service, client) = start().await;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let place = folder.path().join("picture.bmp");
-    std::fs::write(&place, red_and_blue()).expect("it can be written");
-    let inputs = Inputs::new().file("input", File::path(place));
-    let outcome = client.model(RUNNING).run(inputs).quickly().await.expect("it runs");
-    let colors = outcome.output["output"].as_str().expect("the colors are a text");
-    assert!(colors.contains("#ff0000") && colors.contains("#0000ff"), "{colors}");
-    assert_eq!(outcome.cost, "0.05".parse().ok());
-    assert_eq!(tasks(&client).await, Some(1));
     audited(&service).await;
 }
 

@@ -159,6 +159,8 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
         (Some(Reply::failure(409, "it is being computed")), TaskDisposition::StillRunning),
         (Some(Reply::failure(401, "the key was revoked")), TaskDisposition::StillRunning),
         (Some(Reply::Late(Duration::from_mins(10))), TaskDisposition::CancelUnknown),
+        // The cancel was performed, and a read shows it.
+        (Some(Reply::Cut), TaskDisposition::Canceled),
     ] {
         let scripted = Scripted::new();
         scripted.service.model("busy").stays_queued();

@@ -60,11 +60,7 @@ impl Bench {
     }
 
     pub(crate) fn node(&self, models: &Value) -> Node {
-        let config = NodeConfig::from_json(&self.settings(models)).expect("the settings are right");
-        let (stop, stopped) = oneshot::channel::<()>();
-        let key = NodeKey::new(&self.key);
-        let running = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
-        Node { stop: Some(stop), running }
+        Node::start(&self.settings(models), &self.key)
     }
 
     pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
@@ -92,6 +88,18 @@ impl Bench {
 }
 
 impl Node {
+    /// Starts a node with these settings, in JSON.
+    pub(crate) fn start(settings: &str, key: &str) -> Self {
+        Self::with(NodeConfig::from_json(settings).expect("the settings are right"), key)
+    }
+
+    pub(crate) fn with(config: NodeConfig, key: &str) -> Self {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let key = NodeKey::new(key);
+        let running = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+        Self { stop: Some(stop), running }
+    }
+
     pub(crate) async fn stop(mut self) -> Result<(), inferstore_node::Error> {
         drop(self.stop.take());
         self.running.await.expect("the node does not crash")

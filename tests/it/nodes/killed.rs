@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::bench::{Bench, Process};
 use crate::client::Quickly;
-
-const ROUNDS: u64 = 5;
+use crate::stress::Intensity;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_process_leaves_its_task_to_another() {
@@ -24,9 +23,10 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
     let start =
         || Process::start(Command::new(env!("CARGO_BIN_EXE_node-under-test")).arg(&settings).arg(&bench.key));
 
-    let mut random = fastrand::Rng::with_seed(5);
+    let intensity = Intensity::of_this_run();
+    let (mut random, (rounds, earned)) = (intensity.random(), intensity.times((2, "1"), (5, "2.5")));
     let mut node = start();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let task = bench.client.model("slow").run(Inputs::new()).start().await;
         let task = task.expect("the task is created");
         until("the task computes", || async { status(&task).await == "computing" }).await;
@@ -38,7 +38,7 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
         let outcome = ended.expect("it ends").unwrap_or_else(|failure| panic!("round {round}: {failure}"));
         assert_eq!(outcome.output["output"], "done", "round {round}");
     }
-    assert_eq!(bench.earned().await, "2.5", "{ROUNDS} times 0.5");
+    assert_eq!(bench.earned().await, earned, "{rounds} times 0.5");
 }
 
 async fn status(task: &inferstore::Task) -> String {

@@ -2,13 +2,11 @@
 
 use inferstore::types::TaskStatus;
 use inferstore::{Client, Error, Inputs, Task};
-use inferstore_node::{Config as NodeConfig, NodeKey, serve};
 use inferstore_service::{AdminClient, Scope};
 use inferstore_wire::until;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
-use super::bench::Bench;
+use super::bench::{Bench, Node};
 use crate::client::Quickly;
 
 async fn text_of(task: &Task) -> String {
@@ -69,10 +67,7 @@ async fn the_log_of_a_task_has_no_line_of_another_task_of_the_same_worker() {
     let settings = bench.settings(&json!({ "echo": { "worker": "sh" } }));
     let mut settings: Value = serde_json::from_str(&settings).expect("the settings are JSON");
     settings["workers"] = json!({ "sh": { "command": ["sh", "-c", script], "folder": folder.path() } });
-    let config = NodeConfig::from_json(&settings.to_string()).expect("the settings are right");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let key = NodeKey::new(&bench.key);
-    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+    let node = Node::start(&settings.to_string(), &bench.key);
     for word in ["one", "two"] {
         let run = bench.client.model("echo").run(Inputs::new().set("say", word));
         let task = run.start().await.expect("a task is created");
@@ -81,8 +76,7 @@ async fn the_log_of_a_task_has_no_line_of_another_task_of_the_same_worker() {
         task.wait().quickly().await.expect("the worker responds");
         assert_eq!(text_of(&task).await, format!("heard {word}\n"));
     }
-    drop(stop);
-    node.await.expect("the node does not crash").expect("the node ends in order");
+    node.stop().await.expect("the node ends in order");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inferstore::Inputs;
+use inferstore_measure::free_port;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Process};
@@ -19,11 +20,6 @@ fn python(environment: &str) -> PathBuf {
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node/examples").join(name)
-}
-
-fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    socket.local_addr().expect("it is bound").port()
 }
 
 fn opencv(line: &str, arguments: &[&Path]) -> String {
@@ -106,14 +102,14 @@ async fn a_model_behind_mlserver_is_run_over_the_open_inference_protocol() {
     let (inputs, mut outputs) = formats();
     outputs["pixels"] = json!({ "type": "int", "position": 1 });
     bench.publish("edges", inputs, outputs).await;
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let server = format!("http://127.0.0.1:{port}");
     let node = bench.node(&json!({ "edges": { "open_inference": server, "server_model": "edge-map" } }));
     let mut mlserver = Command::new(python("mlserver").with_file_name("mlserver"));
     mlserver.args(["start", "."]).current_dir(example("mlserver"));
     mlserver.env("MLSERVER_HTTP_PORT", port.to_string());
-    mlserver.env("MLSERVER_GRPC_PORT", free_port().to_string());
-    mlserver.env("MLSERVER_METRICS_PORT", free_port().to_string());
+    mlserver.env("MLSERVER_GRPC_PORT", free_port().expect("a free port").to_string());
+    mlserver.env("MLSERVER_METRICS_PORT", free_port().expect("a free port").to_string());
     mlserver.env("PYTHONDONTWRITEBYTECODE", "1");
     let running = Process::start(&mut mlserver);
 
@@ -138,7 +134,7 @@ async fn a_model_behind_cog_is_run_by_its_predictions() {
     let bench = Bench::start().await;
     let (inputs, outputs) = formats();
     bench.publish("edges", inputs, outputs).await;
-    let port = free_port();
+    let port = free_port().expect("a free port");
     let node = bench.node(&json!({ "edges": { "cog": format!("http://127.0.0.1:{port}") } }));
     let python = python("cog");
     let mut cog = Command::new(&python);

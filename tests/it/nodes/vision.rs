@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use inferstore::Inputs;
-use inferstore_node::{Config as NodeConfig, NodeKey, prepare, serve};
+use inferstore_node::{Config as NodeConfig, prepare};
 use serde_json::Value;
-use tokio::sync::oneshot;
 
-use super::bench::Bench;
+use super::bench::{Bench, Node};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node/examples/vision")
@@ -48,9 +47,7 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
         NodeConfig::read_for(&folder().join("node.json"), Some(&service)).expect("the settings are right");
     prepare(&mut config, Path::new("python3")).await.expect("the packages can be installed");
     let mut kinds: Vec<String> = config.models.keys().cloned().collect();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let key = NodeKey::new(&bench.key);
-    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+    let node = Node::with(config, &bench.key);
 
     let scratch = tempfile::tempdir().expect("a temporary folder");
     inputs(scratch.path());
@@ -124,9 +121,8 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     assert!(message.contains("input is not a picture that can be read"), "{message}");
     let nothing: Result<Value, String> = bench.run("face-mesh", one("input", "green.png")).await;
     assert_eq!(nothing.expect("no face is no failure")["multi_face_landmarks"], "");
-    drop(stop);
-    let ended = tokio::time::timeout(Duration::from_secs(30), node).await.expect("it ends soon");
-    ended.expect("the node does not crash").expect("the node ends in order");
+    let ended = tokio::time::timeout(Duration::from_secs(30), node.stop()).await;
+    ended.expect("it ends soon").expect("the node ends in order");
 }
 
 async fn enlargements_keep_to_the_picture(bench: &Bench, folder: &Path) {

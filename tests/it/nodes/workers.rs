@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use inferstore::{Client, File, Inputs};
-use inferstore_node::{Config as NodeConfig, NodeKey, serve};
 use inferstore_service::{Config, Service};
+use inferstore_wire::until;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 
-use super::bench::Bench;
+use super::bench::{Bench, Node};
 use crate::client::Quickly;
 
 /// Worker in a shell: responds with its process ID and the number of the run; the word `die` ends it.
@@ -41,10 +40,7 @@ async fn a_worker_runs_tasks_in_turn_and_is_started_again_after_its_end() {
     )
     .expect("the settings are JSON");
     settings["workers"] = json!({ "sh": { "command": ["sh", "-c", SHELL] } });
-    let config = NodeConfig::from_json(&settings.to_string()).expect("the settings are right");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let key = NodeKey::new(&bench.key);
-    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+    let node = Node::start(&settings.to_string(), &bench.key);
 
     let say = |word: &str| Inputs::new().set("say", word);
     let one = bench.run("first", say("hello")).await.expect("it runs");
@@ -67,8 +63,7 @@ async fn a_worker_runs_tasks_in_turn_and_is_started_again_after_its_end() {
         next["process"] != "b" && next["run"] == json!(1),
         "a line of another task is no response: {next}"
     );
-    drop(stop);
-    node.await.expect("the node does not crash").expect("the node ends in order");
+    node.stop().await.expect("the node ends in order");
     assert_eq!(bench.earned().await, "3", "6 times 0.5");
 }
 
@@ -80,7 +75,7 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     let service = Service::start(config).await.expect("the service starts");
     let client = Client::new(service.base_url(), service.api_key().expect("it is fresh"))
         .expect("the address is right");
-    let key = NodeKey::new(service.add_node_key("better").await.expect("the name is free"));
+    let key = service.add_node_key("better").await.expect("the name is free");
     // The built-in method cannot read it.
     let picture = || File::bytes("broken.png", b"\x89PNG\r\n\x1a\n".to_vec());
     let run = || async {
@@ -97,22 +92,16 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     let command =
         json!({ "color-extraction": { "command": ["sh", "-c", "echo '{\"output\": \"#00ff00\"}'"] } });
     let settings = json!({ "service": service.nodes_url().expect("there is a listener"), "models": command });
-    let config = NodeConfig::from_json(&settings.to_string()).expect("the settings are right");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let node = tokio::spawn(async move { serve(config, key, async { drop(stopped.await) }).await });
+    let node = Node::start(&settings.to_string(), &key);
     let model = client.model("color-extraction");
     // The first runs may come before the node is registered.
-    let begun = std::time::Instant::now();
-    while run().await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the node never answers");
-    }
+    until("the node answers", || async { run().await.is_ok() }).await;
     for _ in 0..20 {
         assert_eq!(run().await.expect("the node answers"), json!("#00ff00"));
     }
     // After a graceful shutdown of the node, the built-in method takes over at once; after a crash, when the
     // lease expires.
-    drop(stop);
-    node.await.expect("the node does not crash").expect("the node ends in order");
+    node.stop().await.expect("the node ends in order");
     assert_eq!(model.serving().await.expect("the service answers").serving, Some(true));
     run().await.expect_err("the built-in method answers again");
     service.shutdown().await;

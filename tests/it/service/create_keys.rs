@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::money::with_account;
 use super::{MODEL, an_input, audited, start, start_with};
 use crate::support::caller::{Answer, Caller, Odd};
+use crate::support::sketch;
 
 const KEY: &str = "5f0c9a4e-8d3b-4c1a-9e57-2b6f1d7a0c33";
 
@@ -87,17 +88,11 @@ async fn a_key_with_another_model_or_other_inputs_is_refused() {
 async fn inputs_are_compared_as_json_values() {
     let (service, caller) = start().await;
     service.add_account("atelier", Scope::Organization).await.expect("the account is new");
-    let spec = json!({
-        "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": "0",
-        "metadata": {
-            "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
-        },
-        "input_format": {
-            "image": { "type": "file", "required": true, "position": 0 },
-            "width": { "type": "float", "required": true, "position": 1 },
-        },
-        "output_format": { "output": { "type": "file", "position": 0 } },
+    let inputs = json!({
+        "image": { "type": "file", "required": true, "position": 0 },
+        "width": { "type": "float", "required": true, "position": 1 },
     });
+    let spec = sketch("0", &inputs, &json!({ "output": { "type": "file", "position": 0 } }));
     let spec = ModelSpec::from_json(&spec.to_string()).expect("it is a model");
     service.publish_model("atelier", spec).await.expect("published");
     let path = "/api-key/model/sketch/task";

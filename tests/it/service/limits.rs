@@ -54,21 +54,6 @@ async fn requests_above_the_limit_are_refused_with_503_until_one_ends() {
 }
 
 #[tokio::test]
-async fn an_account_has_a_quarter_of_the_requests_and_leaves_the_others_theirs() {
-    let mut config = Config::ephemeral();
-    config.limits.max_requests = 4;
-    let service = Service::start(config).await.expect("the service starts");
-    let caller = Caller::first(&service);
-    service.add_account("other", inferstore_service::Scope::Personal).await.expect("the account is new");
-    let other = caller.with_key(Some(&service.add_key("other").await.expect("a key")));
-    let held = unfinished_request(&service, service.api_key().expect("a fresh service has a key")).await;
-    refusal(&caller, 429).await;
-    other.post(LIST, &json!({})).await.data();
-    drop(held);
-    success(&caller).await;
-}
-
-#[tokio::test]
 async fn retention_deletes_old_tasks_and_movements_and_keeps_balances() {
     let mut config = Config::ephemeral().with_controls();
     config.task_retention = Some(Duration::from_hours(24));

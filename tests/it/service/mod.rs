@@ -18,6 +18,7 @@ mod versions;
 use inferstore_service::{Config, ModelSpec, Scope};
 use serde_json::{Value, json};
 
+use crate::client::on_the_service::audited;
 use crate::support::caller::{Answer, Caller};
 use crate::support::deployment::Deployment;
 
@@ -56,11 +57,6 @@ async fn start_with_fixtures() -> (Deployment, Caller) {
 
 fn an_input() -> Value {
     json!({ "input": "https://files.example/street.png" })
-}
-
-async fn audited(service: &Deployment) {
-    let audit = service.audit().await.expect("the books can be read");
-    assert_eq!(audit.faults, Vec::<String>::new());
 }
 
 #[derive(Default)]

@@ -4,24 +4,18 @@ use inferstore_service::{Error, ModelChange, ModelSpec, Scope};
 use serde_json::{Value, json};
 
 use super::{audited, start};
-use crate::support::deployment::Deployment;
+use crate::support::{self, deployment::Deployment};
 
 const URL: &str = "https://files.example/street.png";
 
 fn sketch(max: u32, price: &str) -> Value {
-    json!({
-        "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": price,
-        "metadata": {
-            "pretty_name": "Sketch", "task": "image-to-image", "license": "MIT", "library": [], "language": [],
+    let inputs = json!({
+        "image": { "type": "file", "required": true, "position": 0 },
+        "width": {
+            "type": "int", "required": true, "position": 1, "samples": ["3"], "num_config": { "max": max },
         },
-        "input_format": {
-            "image": { "type": "file", "required": true, "position": 0 },
-            "width": {
-                "type": "int", "required": true, "position": 1, "samples": ["3"], "num_config": { "max": max },
-            },
-        },
-        "output_format": { "output": { "type": "file", "position": 0 } },
-    })
+    });
+    support::sketch(price, &inputs, &json!({ "output": { "type": "file", "position": 0 } }))
 }
 
 async fn publish(service: &Deployment, username: &str, model: &Value) -> Result<(), Error> {

@@ -80,7 +80,7 @@ async fn a_batch_that_is_killed_at_any_moment_creates_each_task_once() {
         let journal = folder.path().join("journal");
         let key = service.api_key().expect("a fresh service has a key").to_owned();
         let batch = Batch { base_url: service.base_url().to_owned(), key, journal };
-        let kills = batch.kill_often(&mut random).await;
+        let kills = batch.kill_often(&mut random, intensity.times(8, 50)).await;
         batch.finish().await;
 
         let noted = Noted::read(&batch.journal);
@@ -101,8 +101,6 @@ struct Batch {
     journal: PathBuf,
 }
 
-const KILLS: usize = 50;
-
 impl Batch {
     fn start(&self) -> Child {
         let mut child = Command::new(env::current_exe().expect("this program has a path"));
@@ -111,9 +109,9 @@ impl Batch {
         child.stdout(Stdio::null()).spawn().expect("this program can be started")
     }
 
-    async fn kill_often(&self, random: &mut fastrand::Rng) -> usize {
+    async fn kill_often(&self, random: &mut fastrand::Rng, kills: usize) -> usize {
         // Each item has two lines. The last ones are left for the end.
-        let mut moments: Vec<usize> = (0..KILLS).map(|_| random.usize(0..2 * ITEMS - 20)).collect();
+        let mut moments: Vec<usize> = (0..kills).map(|_| random.usize(0..2 * ITEMS - 20)).collect();
         moments.sort_unstable();
         for lines in &moments {
             let mut child = self.start();

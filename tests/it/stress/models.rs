@@ -17,7 +17,7 @@ use crate::nodes::built_in::{model_processes, picture, start};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     let intensity = Intensity::of_this_run();
-    let kills = intensity.times(10, 50);
+    let kills = intensity.times(3, 50);
     // A path of its own, because other tests of this process run models that must not be killed.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("model-worker");

@@ -1,7 +1,6 @@
 //! `inferstore run --rows` that is killed at any time and restarted creates one task for each row, with
 //! little memory for a row.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::io;
@@ -15,6 +14,7 @@ use serde_json::json;
 
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, tasks};
+use crate::command::environment;
 
 const BASE_URL: &str = "INFERSTORE_ROWS_BASE_URL";
 const KEY: &str = "INFERSTORE_ROWS_KEY";
@@ -113,22 +113,8 @@ fn the_child_runs_the_rows() {
     let (Ok(base_url), Ok(key), Ok(folder)) = (env::var(BASE_URL), env::var(KEY), env::var(FOLDER)) else {
         return;
     };
-    let variables = [
-        ("INFERSTORE_BASE_URL", base_url),
-        ("INFERSTORE_API_KEY", key),
-        ("INFERSTORE_CONFIG", "no-such-folder/profiles.json".to_owned()),
-    ];
-    let environment = Environment {
-        variables: BTreeMap::from(variables.map(|(name, value)| (name.to_owned(), value))),
-        folder: folder.into(),
-        stdin: Box::new(io::empty()),
-        stdout: Box::new(io::sink()),
-        stderr: Box::new(io::stderr()),
-        stdin_is_terminal: false,
-        stdout_is_terminal: false,
-        stderr_is_terminal: false,
-        width: 100,
-    };
+    let environment =
+        Environment { stderr: Box::new(io::stderr()), ..environment(&base_url, &key, folder.into()) };
     let words = format!("inferstore run {MODEL} --rows jobs.csv -o out -j 16 --poll 0.2 --settle 2s -q");
     let code = inferstore_cli::run(words.split(' ').map(Into::into), environment);
     assert_eq!(code, 0);

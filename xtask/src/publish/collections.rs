@@ -116,7 +116,7 @@ fn call(document: &Tree, (method, path): (&str, &str), parameters: [&Tree; 2], o
     let mut query = Vec::new();
     let mut headers = Vec::new();
     for parameter in
-        parameters.into_iter().flat_map(Tree::items).map(|parameter| resolved(document, parameter))
+        parameters.into_iter().flat_map(Tree::items).map(|parameter| parameter.resolved(document))
     {
         let name = parameter["name"].as_str().unwrap_or_default();
         let schema = parameter["schema"]["$ref"].as_str();
@@ -134,7 +134,7 @@ fn call(document: &Tree, (method, path): (&str, &str), parameters: [&Tree; 2], o
     if !query.is_empty() {
         url.push_str(&format!("?{}", query.join("&")));
     }
-    let content = &resolved(document, &operation["requestBody"])["content"]["application/json"];
+    let content = &operation["requestBody"].resolved(document)["content"]["application/json"];
     let example = content["examples"].members().next().map(|(_, example)| with_variables(&example["value"]));
     let body = example.and_then(|example| serde_json::to_string_pretty(&example).ok());
     Request {
@@ -150,12 +150,6 @@ fn call(document: &Tree, (method, path): (&str, &str), parameters: [&Tree; 2], o
     }
 }
 
-fn resolved<'a>(document: &'a Tree, value: &'a Tree) -> &'a Tree {
-    let target =
-        value["$ref"].as_str().and_then(|reference| document.pointer(reference.trim_start_matches('#')));
-    target.unwrap_or(value)
-}
-
 fn text(value: &Tree) -> String {
     match value {
         Tree::Scalar(Value::String(text)) => text.clone(),
@@ -165,18 +159,10 @@ fn text(value: &Tree) -> String {
 }
 
 fn with_variables(value: &Tree) -> Tree {
-    match value {
-        Tree::Map(members) => {
-            let replaced = members.iter().map(|(name, value)| {
-                let value = if name == "size" { Tree::text("{{size}}") } else { with_variables(value) };
-                (name.clone(), value)
-            });
-            Tree::Map(replaced.collect())
-        }
-        Tree::List(items) => Tree::List(items.iter().map(with_variables).collect()),
-        scalar if scalar.as_str().is_some_and(|text| text.starts_with(FILES)) => Tree::text("{{file_url}}"),
-        scalar => scalar.clone(),
+    if value.as_str().is_some_and(|text| text.starts_with(FILES)) {
+        return Tree::text("{{file_url}}");
     }
+    value.map(|name, value| if name == "size" { Tree::text("{{size}}") } else { with_variables(value) })
 }
 
 fn scripts(name: &str, terminal: &str) -> Scripts {

@@ -9,6 +9,7 @@ use super::json_schemas::JsonSchemas;
 use crate::document::Document;
 use inferstore_contract::consumers::Consumer;
 use inferstore_contract::examples::{EXAMPLES, Example};
+use openapi_impact::escaped;
 
 const PAGE: &str = include_str!("index.html");
 
@@ -93,10 +94,6 @@ fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
 
 fn block(text: &str) -> String {
     format!("<pre>{}</pre>", escaped(text.trim()))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// As `sha256sum --check` reads them.

@@ -105,36 +105,27 @@ impl JsonSchemas {
 
 /// The schema without extensions and formats. The words of an open vocabulary become examples.
 fn portable(schema: &Tree) -> Tree {
-    match schema {
-        Tree::Map(members) => {
-            let mut kept = IndexMap::new();
-            for (key, value) in members {
-                match key.as_str() {
-                    OPEN => kept.insert("examples".to_owned(), value.clone()),
-                    // A format restricts nothing in JSON Schema of 2020-12.
-                    "format" if value.as_str() == Some("int32") => {
-                        kept.entry("maximum".to_owned()).or_insert(Tree::Scalar(json!(i32::MAX)));
-                        None
-                    }
-                    "format" if value.as_str() == Some("uri") => {
-                        kept.insert("pattern".to_owned(), Tree::text("^[A-Za-z][A-Za-z0-9+.-]*:"))
-                    }
-                    "format" if value.as_str().is_some() => None,
-                    "properties" | "$defs" => kept.insert(key.clone(), each_portable(value)),
-                    "examples" | "default" | "enum" => kept.insert(key.clone(), value.clone()),
-                    key if key.starts_with("x-") => None,
-                    key => kept.insert(key.to_owned(), portable(value)),
-                };
+    let Tree::Map(members) = schema else { return schema.map(|_, item| portable(item)) };
+    let mut kept = IndexMap::new();
+    for (key, value) in members {
+        match key.as_str() {
+            OPEN => kept.insert("examples".to_owned(), value.clone()),
+            // A format restricts nothing in JSON Schema of 2020-12.
+            "format" if value.as_str() == Some("int32") => {
+                kept.entry("maximum".to_owned()).or_insert(Tree::Scalar(json!(i32::MAX)));
+                None
             }
-            Tree::Map(kept)
-        }
-        Tree::List(items) => Tree::List(items.iter().map(portable).collect()),
-        scalar => scalar.clone(),
+            "format" if value.as_str() == Some("uri") => {
+                kept.insert("pattern".to_owned(), Tree::text("^[A-Za-z][A-Za-z0-9+.-]*:"))
+            }
+            "format" if value.as_str().is_some() => None,
+            "properties" | "$defs" => kept.insert(key.clone(), value.map(|_, schema| portable(schema))),
+            "examples" | "default" | "enum" => kept.insert(key.clone(), value.clone()),
+            key if key.starts_with("x-") => None,
+            key => kept.insert(key.to_owned(), portable(value)),
+        };
     }
-}
-
-fn each_portable(schemas: &Tree) -> Tree {
-    Tree::Map(schemas.members().map(|(name, schema)| (name.to_owned(), portable(schema))).collect())
+    Tree::Map(kept)
 }
 
 fn references<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {
@@ -150,21 +141,13 @@ fn references<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {
 }
 
 fn pointed(schema: &Tree) -> Tree {
-    match schema {
-        Tree::Map(members) => {
-            let point = |(key, value): (&String, &Tree)| {
-                let name = value.as_str().and_then(|text| text.strip_prefix(COMPONENTS));
-                let value = match name.filter(|_| key == "$ref") {
-                    Some(name) => Tree::text(format!("{DEFINITIONS}{name}")),
-                    None => pointed(value),
-                };
-                (key.clone(), value)
-            };
-            Tree::Map(members.iter().map(point).collect())
+    schema.map(|key, value| {
+        let name = value.as_str().and_then(|text| text.strip_prefix(COMPONENTS));
+        match name.filter(|_| key == "$ref") {
+            Some(name) => Tree::text(format!("{DEFINITIONS}{name}")),
+            None => pointed(value),
         }
-        Tree::List(items) => Tree::List(items.iter().map(pointed).collect()),
-        scalar => scalar.clone(),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use indexmap::IndexMap;
-use serde_json::Value;
 
 use crate::descriptions::with_linked_decisions;
 use crate::lint::REDOCLY_RULES;
@@ -59,47 +57,23 @@ fn alone(page: &str) -> Result<String> {
 }
 
 fn for_redocly(document: &Tree) -> Tree {
-    let Tree::Map(members) = with_calls(document) else { return document.clone() };
-    let linked = members.into_iter().map(|(key, value)| match key.as_str() {
-        "info" => (key, value),
-        _ => (key, with_links(value)),
-    });
-    Tree::Map(linked.collect())
+    with_calls(document).map(|key, value| if key == "info" { value.clone() } else { with_links(value) })
 }
 
-fn with_links(value: Tree) -> Tree {
-    match value {
-        Tree::Map(members) => {
-            Tree::Map(members.into_iter().map(|(key, value)| (key, with_links(value))).collect())
-        }
-        Tree::List(items) => Tree::List(items.into_iter().map(with_links).collect()),
-        Tree::Scalar(Value::String(text)) => {
-            Tree::Scalar(Value::String(with_linked_decisions(&text, "#section/Our-decision")))
-        }
-        scalar => scalar,
+fn with_links(value: &Tree) -> Tree {
+    match value.as_str() {
+        Some(text) => Tree::text(with_linked_decisions(text, "#section/Our-decision")),
+        None => value.map(|_, value| with_links(value)),
     }
 }
 
 /// The document with a sample call in each description of an operation: Redocly shows no samples elsewhere.
 fn with_calls(document: &Tree) -> Tree {
-    match document {
-        Tree::Map(members) => {
-            let mut members: IndexMap<String, Tree> =
-                members.iter().map(|(key, value)| (key.clone(), with_calls(value))).collect();
-            let sample = members.get("x-codeSamples").and_then(sample).map(str::to_owned);
-            if let (Some(Tree::Scalar(Value::String(description))), Some(sample)) =
-                (members.get_mut("description"), sample)
-            {
-                description.push_str(&format!("\n\n```sh\n{}\n```\n", sample.trim_end()));
-            }
-            Tree::Map(members)
+    let sample = document["x-codeSamples"].items().first().and_then(|sample| sample["source"].as_str());
+    document.map(|key, value| match (key, value.as_str(), sample) {
+        ("description", Some(description), Some(sample)) => {
+            Tree::text(format!("{description}\n\n```sh\n{}\n```\n", sample.trim_end()))
         }
-        Tree::List(items) => Tree::List(items.iter().map(with_calls).collect()),
-        scalar => scalar.clone(),
-    }
-}
-
-fn sample(samples: &Tree) -> Option<&str> {
-    let Tree::List(samples) = samples else { return None };
-    samples.first()?.get("source")?.as_str()
+        _ => with_calls(value),
+    })
 }

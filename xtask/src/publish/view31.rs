@@ -21,22 +21,12 @@ pub(super) fn view(document: &Tree) -> Tree {
 }
 
 fn translated(value: &Tree) -> Tree {
-    match value {
-        Tree::Map(members) => {
-            let translate = |(key, value): (&String, &Tree)| {
-                let value = match key.as_str() {
-                    "schema" => schema(value),
-                    key if NAMED_SCHEMAS.contains(&key) => each(value, schema),
-                    key if DATA.contains(&key) => value.clone(),
-                    _ => translated(value),
-                };
-                (key.clone(), value)
-            };
-            Tree::Map(members.iter().map(translate).collect())
-        }
-        Tree::List(items) => Tree::List(items.iter().map(translated).collect()),
-        scalar => scalar.clone(),
-    }
+    value.map(|key, value| match key {
+        "schema" => schema(value),
+        key if NAMED_SCHEMAS.contains(&key) => each(value),
+        key if DATA.contains(&key) => value.clone(),
+        _ => translated(value),
+    })
 }
 
 pub(super) fn schema(value: &Tree) -> Tree {
@@ -54,9 +44,8 @@ pub(super) fn schema(value: &Tree) -> Tree {
             "maximum" if is_true("exclusiveMaximum") => ("exclusiveMaximum", value.clone()),
             "exclusiveMinimum" | "exclusiveMaximum" => continue,
             "example" => ("examples", Tree::List(vec![value.clone()])),
-            "properties" => ("properties", each(value, schema)),
+            "properties" | "allOf" | "oneOf" | "anyOf" => (key.as_str(), each(value)),
             "items" | "additionalProperties" | "not" => (key.as_str(), schema(value)),
-            "allOf" | "oneOf" | "anyOf" => (key.as_str(), all(value, schema)),
             _ => (key.as_str(), value.clone()),
         };
         translated.insert(key.to_owned(), value);
@@ -74,20 +63,8 @@ fn with_null(words: &Tree) -> Tree {
     }
 }
 
-fn each(value: &Tree, translate: fn(&Tree) -> Tree) -> Tree {
-    match value {
-        Tree::Map(members) => {
-            Tree::Map(members.iter().map(|(key, value)| (key.clone(), translate(value))).collect())
-        }
-        other => other.clone(),
-    }
-}
-
-fn all(value: &Tree, translate: fn(&Tree) -> Tree) -> Tree {
-    match value {
-        Tree::List(items) => Tree::List(items.iter().map(translate).collect()),
-        other => other.clone(),
-    }
+fn each(schemas: &Tree) -> Tree {
+    schemas.map(|_, value| schema(value))
 }
 
 #[cfg(test)]

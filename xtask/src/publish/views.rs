@@ -13,24 +13,19 @@ const RANGES: [(&str, &[&str]); 3] = [
 const CREATE: &str = "createTask";
 
 pub(super) fn single_statuses(document: &Tree) -> Tree {
-    match document {
-        Tree::Map(members) => {
-            let mut all = IndexMap::new();
-            for (key, value) in members {
-                match RANGES.iter().find(|(range, _)| range == key) {
-                    Some((_, statuses)) => {
-                        for status in statuses.iter().filter(|status| !members.contains_key(**status)) {
-                            all.insert((*status).to_owned(), single_statuses(value));
-                        }
-                    }
-                    None => _ = all.insert(key.clone(), single_statuses(value)),
+    let Tree::Map(members) = document else { return document.map(|_, item| single_statuses(item)) };
+    let mut all = IndexMap::new();
+    for (key, value) in members {
+        match RANGES.iter().find(|(range, _)| range == key) {
+            Some((_, statuses)) => {
+                for status in statuses.iter().filter(|status| !members.contains_key(**status)) {
+                    all.insert((*status).to_owned(), single_statuses(value));
                 }
             }
-            Tree::Map(all)
+            None => _ = all.insert(key.clone(), single_statuses(value)),
         }
-        Tree::List(items) => Tree::List(items.iter().map(single_statuses).collect()),
-        scalar => scalar.clone(),
     }
+    Tree::Map(all)
 }
 
 pub(super) fn typed(document: &Tree) -> Tree {
@@ -51,11 +46,7 @@ pub(super) fn typed(document: &Tree) -> Tree {
 }
 
 fn of_kind(document: &Tree, item: &Tree, kind: &str, input: &str) -> Tree {
-    let of_model = |parameter: &Tree| {
-        let name = parameter["$ref"].as_str().and_then(|name| name.rsplit('/').next()).unwrap_or_default();
-        let parameter = if name.is_empty() { parameter } else { &document["components"]["parameters"][name] };
-        parameter["in"].as_str() == Some("path")
-    };
+    let of_model = |parameter: &Tree| parameter.resolved(document)["in"].is("path");
     let others = |parameters: &Tree| {
         Tree::List(parameters.items().iter().filter(|parameter| !of_model(parameter)).cloned().collect())
     };

@@ -163,15 +163,15 @@ class OutcomeUnknown(InferstoreError):
     history: str
     """How much of the history was read: `complete`, `partial`, `unreadable`, `not read`."""
 
-    key: str
-    """The idempotency key of the create."""
+    key: str | None
+    """The idempotency key, where the service knows keys: the same call with it returns the task, or creates it."""
 
-    def __init__(self, cause: CallError, candidates: list[str], history: str, key: str) -> None:
+    def __init__(self, cause: CallError, candidates: list[str], history: str, key: str | None = None) -> None:
         listed = ", ".join(map(shown, candidates))
         found = f"these tasks may be the one: {listed}" if candidates else self.HISTORIES[history]
         problem = f"{cause}; whether a task was created is unknown: {found}"
         hint = "look for the task in the history before you create it again: a second task is billed too"
-        if history == "not read":
+        if key is not None:
             hint = "make the same call again with the key of this error (error.key): it returns the one task"
         super().__init__(problem, hint, candidates=candidates, history=history, key=key)
 

@@ -64,7 +64,7 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
             raise
         if core.remembers(sent_at):
             raise errors.OutcomeUnknown(lost, [], "not read", key) from lost
-        task = await find(api, this, created_at, key, lost)
+        task = await find(api, this, created_at, lost)
         this.until = 0.0
         return task, True
     finally:
@@ -72,10 +72,9 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
         this.until = min(this.until, monotonic() + MIN_DOUBT)
 
 
-async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], key: str, lost: errors.CallError) -> str:
+async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], lost: errors.CallError) -> str:
     """Finds the task of a lost create in the history."""
-    matches: list[str] = []
-    history, has_uploads = "unreadable", bool(api._uploads)
+    matches, history, has_uploads = list[str](), "unreadable", bool(api._uploads)
     reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
     for attempt in range(1, MAX_SEARCHES + 1):
         if attempt == MAX_SEARCHES and has_uploads:
@@ -91,7 +90,7 @@ async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], k
         if attempt == MAX_SEARCHES or is_hopeless or pause >= api._left:
             break
         await api._core.io.sleep(pause)
-    raise errors.OutcomeUnknown(lost, matches, history, key) from lost
+    raise errors.OutcomeUnknown(lost, matches, history) from lost
 
 
 async def search(

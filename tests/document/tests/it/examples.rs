@@ -1,6 +1,5 @@
 //! Examples of the document: complete, valid, and unchanged by a round trip through the generated types.
 
-use inferstore_api::types;
 use serde_json::{Value, json};
 
 use inferstore_document::schema::mistakes;
@@ -108,17 +107,4 @@ fn without_nulls(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),
         other => other,
     }
-}
-
-#[test]
-fn the_examples_of_task_creation_are_inputs_of_the_model_kinds_they_show() {
-    let create = operations().find(|operation| operation.id() == "createTask").expect("it exists");
-    let content = create.request().expect("it has a body");
-    let harmonization = content["examples"]["color-harmonization"]["value"].to_string();
-    let input: types::ColorHarmonizationInput =
-        serde_json::from_str(&harmonization).expect("it is such an input");
-    assert_eq!((input.template, input.angle), (types::HarmonizationTemplate::VShape, 30));
-    let detection = content["examples"]["face-detection"]["value"].to_string();
-    let input: types::FaceDetectionInput = serde_json::from_str(&detection).expect("it is such an input");
-    assert_eq!(input.model, types::FaceDetectionModel::ShortRange);
 }

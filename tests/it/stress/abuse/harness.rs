@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use inferstore_wire::until;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -107,16 +108,10 @@ impl Harness {
 
     /// Waits until no connection but the honest caller's, no request and no partial file is left.
     pub(super) async fn until_released(&self) {
-        let released = async {
-            loop {
-                if self.held() <= 8 && self.halves() == 0 && self.in_progress().await == 0 {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let released = tokio::time::timeout(BACKSTOP, released).await;
-        assert!(released.is_ok(), "{} handles are still held", self.held());
+        until("everything is released", || async {
+            self.held() <= 8 && self.halves() == 0 && self.in_progress().await == 0
+        })
+        .await;
     }
 
     pub(super) fn halves(&self) -> usize {

@@ -7,6 +7,7 @@ mod slow_clients;
 mod smuggling;
 
 use harness::Harness;
+use inferstore_wire::until;
 use tokio::task::JoinSet;
 
 use super::{Intensity, tell};
@@ -24,7 +25,7 @@ const ONCE: u64 = 96 * MIB;
 #[tokio::test(flavor = "multi_thread")]
 async fn honest_clients_are_served_while_slow_clients_are_disconnected() {
     let intensity = Intensity::of_this_run();
-    let (crowd, client_timeout) = intensity.times((500, 1_500), (10_000, 20_000));
+    let (crowd, client_timeout) = intensity.times((100, 1_500), (10_000, 20_000));
     let harness = Harness::open(&[("client_timeout", client_timeout)]).await;
     let quiet = harness.serve_the_honest(10).await;
 
@@ -33,12 +34,7 @@ async fn honest_clients_are_served_while_slow_clients_are_disconnected() {
     for client in slow_clients::gather(&clients, crowd) {
         slow.spawn(client.stay());
     }
-    let arrived = async {
-        while harness.held() < crowd * 8 / 10 {
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(super::raw::BACKSTOP, arrived).await.expect("all are let in");
+    until("all are let in", || async { harness.held() >= crowd * 8 / 10 }).await;
     let held = harness.held();
     let beside = harness.serve_the_honest(10).await;
     harness.until_released().await;
@@ -97,12 +93,8 @@ async fn one_account_cannot_take_the_room_of_all_others_by_sending_slowly() {
     }
     // A quarter of the limit of forty: ten bodies and ten uploads.
     let part = (10, 10);
-    let taken = async {
-        while (harness.in_progress().await, harness.halves()) != part {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(super::raw::BACKSTOP, taken).await.expect("a part of the room is taken");
+    let is_taken = || async { (harness.in_progress().await, harness.halves()) == part };
+    until("a part of the room is taken", is_taken).await;
     harness.serve_the_honest(5).await;
     assert_eq!((harness.in_progress().await, harness.halves()), part, "the slow ones are still waited for");
     slow.shutdown().await;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use inferstore_service::{Config, Controls, ModelSpec, Scope, Script, Service};
 use serde_json::{Value, json};
 
-use super::super::raw;
 use super::super::uploads::Target;
 use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
@@ -119,12 +118,9 @@ pub(super) async fn upload(caller: &Caller, folder: &str, name: &str) -> String 
 }
 
 pub(super) async fn until(caller: &Caller, task: &str, status: &str) {
-    let reached = async {
-        while caller.get(&format!("/api-key/task/{task}/detail")).await.data()["status"] != status {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(raw::BACKSTOP, reached).await.unwrap_or_else(|_| panic!("{task} is never {status}"));
+    let path = format!("/api-key/task/{task}/detail");
+    let is_reached = || async { caller.get(&path).await.data()["status"] == status };
+    inferstore_wire::until(&format!("{task} is {status}"), is_reached).await;
 }
 
 pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use inferstore_service::{Config, Controls, Money, Scope, Service};
+use inferstore_wire::until;
 use serde_json::{Value, json};
 
-use super::super::raw;
 use super::upload::Target;
 use crate::support::caller::{Answer, Caller};
 
@@ -75,14 +75,8 @@ impl Bench {
 
     pub(super) async fn holds(&self, file: Option<(&str, &[u8])>, after: &str) {
         // A partial upload is removed once the service knows that nothing follows.
-        let settled = async {
-            while !self.on_disk("objects/incoming").is_empty() {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(raw::BACKSTOP, settled)
-            .await
-            .unwrap_or_else(|_| panic!("left on its way: {after}"));
+        let is_settled = || async { self.on_disk("objects/incoming").is_empty() };
+        until(&format!("nothing is on its way: {after}"), is_settled).await;
         let size = file.map_or(0, |(_, content)| content.len());
         let counted = self.owner.get("/api-key/storage/upload/statistics").await;
         let expected = json!({"total_files": usize::from(file.is_some()), "total_size": size});
