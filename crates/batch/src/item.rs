@@ -368,6 +368,7 @@ pub fn limit_pause(error: &inferstore::Error) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 mod tests {
     use super::*;
 
