@@ -134,9 +134,9 @@ pub(crate) fn is_folder(out: &str, path: &Path) -> bool {
     !is_file || out.ends_with('/')
 }
 
-/// Fails for several outputs. They would be one behind the other in a stream.
+/// Fails for several outputs, which would be one behind the other in a stream. /dev/null drops all of them.
 fn check_is_one(place: &str, outputs: &[String]) -> Result {
-    if outputs.len() <= 1 {
+    if outputs.len() <= 1 || place == "/dev/null" {
         return Ok(());
     }
     let outputs = outputs.join(" and ");
@@ -359,7 +359,7 @@ impl Destination {
     fn path(&self, task: &str, is_several: bool, names: &TemplateVariables, output: &str) -> PathBuf {
         let template = match self {
             // One file for each output, named after it.
-            Self::File(path) if is_several => {
+            Self::File(path) if is_several && !is_special(path) => {
                 let stem = path.file_stem().unwrap_or_default().display();
                 let extension = path.extension().unwrap_or_default().display();
                 return path.with_file_name(format!("{stem}-{}.{extension}", short(&harmless(output))));
