@@ -169,26 +169,45 @@ where
     Ok(Listed { records, total: total.filter(|_| fits.is_none()), page: None })
 }
 
+/// The newest records that fit, newest first, of a list that the service orders oldest first; skips `offset` of them.
+pub(crate) async fn newest<T, Fetched>(
+    offset: u64,
+    limit: u64,
+    fits: Fits<'_, T>,
+    fetch: impl Fn(u32, u64) -> Fetched,
+) -> Result<Listed<T>>
+where
+    Fetched: Future<Output = Result<Page<T>, Error>>,
+{
+    let total = page(fetch(1, 0)).await?.total.unwrap_or(0);
+    let counted = Some(total).filter(|_| fits.is_none());
+    let mut newest = Listed { records: Vec::new(), total: counted, page: None };
+    // The filter needs the records themselves.
+    let skipped = if fits.is_some() { offset } else { 0 };
+    let wanted = skipped.saturating_add(limit);
+    let mut end = total.saturating_sub(offset - skipped);
+    while end > 0 && (newest.records.len() as u64) < wanted {
+        let left = if fits.is_some() { u64::MAX } else { wanted - newest.records.len() as u64 };
+        let start = end.saturating_sub(left.min(u64::from(MAX_PAGE)));
+        let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
+        let older = page(fetch(size, start)).await?;
+        let older = older.records.into_iter().rev();
+        newest.records.extend(older.filter(|(record, _)| fits.is_none_or(|fits| fits(record))));
+        end = start;
+    }
+    cut(&mut newest.records, skipped, limit);
+    Ok(newest)
+}
+
 pub(crate) async fn first_models(client: &Client) -> Result<Vec<ModelSummary>, Error> {
     let query = ModelListRequest { limit: Some(MAX_PAGE), offset: Some(0), ..Default::default() };
     Ok(client.models_page(query).await?.records)
 }
 
 pub(crate) async fn newest_tasks(client: &Client, limit: u64) -> Result<Vec<TaskRecord>> {
-    let listed = tasks(client, 0, limit, None).await?;
-    Ok(listed.records.into_iter().map(|(task, _)| task).collect())
-}
-
-/// The tasks that fit, newest first; skips `offset` of them.
-pub(crate) async fn tasks(
-    client: &Client,
-    offset: u64,
-    limit: u64,
-    fits: Fits<'_, TaskRecord>,
-) -> Result<Listed<TaskRecord>> {
     let tasks = client.tasks();
-    let range = Range { offset, limit, is_newest_first: true };
-    numbered(range, fits, |number, size| tasks.page(size, (number - 1) * u64::from(size))).await
+    let listed = newest(0, limit, None, |limit, offset| tasks.page(limit, offset)).await?;
+    Ok(listed.records.into_iter().map(|(task, _)| task).collect())
 }
 
 fn count(number: u64) -> usize {

@@ -309,6 +309,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let search = search.as_ref().map(|text| text.to_lowercase());
     // The clock of this machine may be wrong. A record comes with a response, which shows that of the service.
     let earliest = || client.service_time().unwrap_or_else(SystemTime::now).checked_sub((*since)?);
+    let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
         let created = task.created_at.as_ref().and_then(Timestamp::to_system_time);
         status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
@@ -322,7 +323,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let is_filtered = status.is_some() || model.is_some() || since.is_some() || search.is_some();
     let fits: Fits<'_, types::TaskRecord> = if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
-    let listed = lists::tasks(client, *offset, limit, fits).await?;
+    let listed = lists::newest(*offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
     if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
         models::check_exists(model, client).await?;
     }
