@@ -74,7 +74,8 @@ async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str) -> t
 
 async def find(api: Api, this: OpenCreate, created_at: Callable[[], datetime], lost: errors.CallError) -> str:
     """Finds the task of a lost create in the history."""
-    matches, history, has_uploads = list[str](), "unreadable", bool(api._uploads)
+    matches: list[str] = []
+    history, has_uploads = "unreadable", bool(api._uploads)
     reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
     for attempt in range(1, MAX_SEARCHES + 1):
         if attempt == MAX_SEARCHES and has_uploads:
