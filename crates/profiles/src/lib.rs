@@ -28,6 +28,7 @@ pub const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
 /// Environment variable with the path of another profiles file.
 pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 
+/// Hosts of this machine, as a list of exceptions from a proxy.
 const THIS_MACHINE: &str = "localhost, 127.0.0.0/8, ::1";
 
 /// A result whose error is about a profile.

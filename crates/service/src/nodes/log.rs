@@ -13,6 +13,7 @@ use crate::queue::{Status, Task};
 use crate::{Error, Result};
 
 pub(super) const MAX_TEXT: usize = 64 << 10;
+
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct TaskLog {
     pub(super) text: String,

@@ -105,7 +105,7 @@ impl CallContext {
 
     pub(super) fn hint(&self) -> &'static str {
         match self.status {
-            Some(300..=399) if self.moved_to.is_some() => {
+            _ if self.moved_to.is_some() => {
                 "use the address that the message names as the base URL, if it is that of the service"
             }
             Some(401) => "check the API key, and that the base URL leads to its service",
