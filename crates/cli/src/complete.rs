@@ -43,7 +43,7 @@ pub(crate) fn inputs<Arguments: Args>() -> ArgValueCompleter {
         let mut candidates = asked(current, async move |client, words| {
             let words = words.into_iter().skip_while(|word| word != "run");
             let run = Arguments::augment_args(Global::augment_args(clap::Command::new("run")));
-            // The word to complete may be half an option, and required ones may follow.
+            // The word to complete may be an incomplete option, and required arguments may be missing.
             let given = run.ignore_errors(true).try_get_matches_from(words).ok()?;
             let model = given.get_one::<String>("model")?;
             Some(inputs_of(&client.model(model).versioning().await.ok()?, &text))

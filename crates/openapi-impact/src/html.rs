@@ -32,7 +32,7 @@ pub fn html(changes: &Changes, title: &str) -> String {
     page + "</html>\n"
 }
 
-/// The text as text of HTML, also in quotes: documents are foreign text.
+/// Escapes a text for HTML, also within quotes: texts of documents are foreign.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

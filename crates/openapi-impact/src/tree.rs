@@ -95,12 +95,12 @@ impl Tree {
         })
     }
 
-    /// The target of a reference in a document; anything else as it is.
+    /// Returns the target of a reference in a document, and any other tree as it is.
     pub fn resolved<'a>(&'a self, document: &'a Self) -> &'a Self {
         self["$ref"].as_str().and_then(|reference| document.pointer(reference)).unwrap_or(self)
     }
 
-    /// The value with other members, of their names and values, or with other items, whose name is empty.
+    /// Returns the tree with each member replaced, by its name and value, or each item, by an empty name and its value.
     pub fn map(&self, replace: impl Fn(&str, &Self) -> Self) -> Self {
         match self {
             Self::Map(members) => {

@@ -278,7 +278,7 @@ async fn logs(named: &str, follow: bool, client: &Client, session: &Session) -> 
             if offset > known {
                 session.note(format!("{} bytes of the log are not kept", offset - known));
             }
-            // A text that ended within a character had another one in its place.
+            // The end of the log that was shown may lie within a character of this log.
             let new = &text[text.floor_char_boundary(known.saturating_sub(offset))..];
             let lines: Vec<String> = new.split('\n').map(printable).collect();
             session.output.bytes(lines.join("\n").as_bytes())?;
