@@ -34,8 +34,13 @@ TRANSFER_TIMEOUT, MIN_THROUGHPUT = 30.0, 32 * 1024
 PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+)?html\b", re.IGNORECASE)
 """The begin of a web page, as a gateway or the portal of a network sends it."""
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
-SIGNATURES = {rb"\x89PNG\r\n\x1a\n": "png", rb"\xff\xd8\xff": "jpeg", rb"GIF8": "gif", rb"RIFF....WEBP": "webp",
-              rb"II\*\0|MM\0\*": "tiff"}
+SIGNATURES = {
+    rb"\x89PNG\r\n\x1a\n": "png",
+    rb"\xff\xd8\xff": "jpeg",
+    rb"GIF8": "gif",
+    rb"RIFF....WEBP": "webp",
+    rb"II\*\0|MM\0\*": "tiff",
+}
 INCOMPLETE = "the transfer is not complete"
 
 Target = tuple[Callable[[], httpx.Request], Redactor, str]
