@@ -1,9 +1,7 @@
 //! The places of an operation outside of the document, each written if it is not there.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use openapi_impact::snake_case;
@@ -11,6 +9,7 @@ use quote::ToTokens;
 use serde_json::Value;
 use syn::visit::Visit;
 
+use super::edits::Edits;
 use crate::places::{self, CALLS, CLIENT, Code, HANDLERS, NOT_YET, PROBES, TEST_KIT, WIRE};
 use crate::tables::constant_case;
 use crate::validate::{members, operations, resolved};
@@ -75,8 +74,14 @@ struct Method {
     payload: String,
 }
 
-/// Writes the code that the operation lacks; returns the files that it wrote. `generated` is the generated client.
-pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) -> Result<String> {
+/// Adds the code that the operation lacks. `generated` is the generated client.
+pub(super) fn add(
+    edits: &mut Edits<'_>,
+    root: &Path,
+    document: &Value,
+    id: &str,
+    generated: &str,
+) -> Result<()> {
     let found = operations(document).find(|(.., operation)| operation["operationId"] == id);
     let (path, method, _, operation) = found.with_context(|| {
         format!("{id} is no operation of the document: add it by hand, or name a neighbor with --like")
@@ -91,16 +96,14 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
     let response = example(resolved(document, &operation["responses"]["200"]));
     let lacking = Code::read(root)?.lacks(path, operation);
     let lacks = |place: &str| lacking.contains(&place);
-    let mut report = String::new();
 
     if lacks(HANDLERS) {
         let file = sibling(root, path)?;
         let argument = if path.contains('{') { ", ApiPath(_id): ApiPath" } else { "" };
         let body = if request.is_some() { ", _: ApiJson<serde_json::Value>" } else { "" };
         let route = format!("\n        .route(\"{path}\", axum::routing::{method}({name}))");
-        report += &insert_in(root, &file, "Router::new()", "\n}", &route)?;
-        report += &append(
-            root,
+        edits.insert_in(&file, "Router::new()", "\n}", &route)?;
+        edits.append(
             &file,
             &format!(
                 "async fn {name}(Caller {{ .. }}: Caller{argument}{body}) -> Done {{\n    \
@@ -132,7 +135,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
             arguments.collect::<Vec<_>>().join(", "),
         );
         let file = format!("\nimpl {} {{\n", handle.name);
-        report += &insert_in(root, handle.file, &file, "\n}", &text)?;
+        edits.insert_in(handle.file, &file, "\n}", &text)?;
     }
     let in_wire = generated.arguments.iter().map(|(name, kind)| match kind.as_str() {
         kind if is_id(kind) => handle.in_wire.to_owned(),
@@ -146,7 +149,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
             "sends!({name}, \"{id}\", async |client| client.{name}({}).await);\n",
             arguments.join(", ")
         );
-        report += &insert(root, WIRE, "\n#[test]\nfn every_operation", &call)?;
+        edits.insert(WIRE, "\n#[test]\nfn every_operation", &call)?;
     }
     if lacks(CALLS) {
         let arguments = rest.iter().map(|(name, kind)| match &request {
@@ -158,19 +161,19 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         });
         let arguments = arguments.collect::<Vec<_>>().join(", ");
         let call = format!("    {}.{name}({arguments}).await.expect(\"{id}\");\n", handle.in_calls);
-        report += &insert(root, CALLS, "\n    let journal", &call)?;
+        edits.insert(CALLS, "\n    let journal", &call)?;
     }
     if lacks(TEST_KIT) {
         let data = response.get("data").map_or_else(|| "null".to_owned(), Value::to_string);
         let arm = format!("            \"{id}\" => Some(json!({data})),\n");
-        report += &insert_in(root, TEST_KIT, "fn perform(", "            _ => None,\n", &arm)?;
+        edits.insert_in(TEST_KIT, "fn perform(", "            _ => None,\n", &arm)?;
     }
     if lacks(PROBES) {
         let body = request.map_or_else(|| "None".to_owned(), |body| format!("Some(json!({body}))"));
         let arm = format!("        \"{id}\" => vec![probe({}, {body})],\n", handle.in_probes);
-        report += &insert(root, PROBES, "        _ if !template", &arm)?;
+        edits.insert(PROBES, "        _ if !template", &arm)?;
     }
-    Ok(report)
+    Ok(())
 }
 
 impl Method {
@@ -238,43 +241,4 @@ fn sibling(root: &Path, path: &str) -> Result<String> {
     }
     ensure!(best.0 > 0, "no handler in {HANDLERS} has a path like {path}");
     Ok(best.2)
-}
-
-pub(super) fn insert(root: &Path, file: &str, before: &str, text: &str) -> Result<String> {
-    insert_in(root, file, "", before, text)
-}
-
-fn insert_in(root: &Path, file: &str, after: &str, before: &str, text: &str) -> Result<String> {
-    edit(root, file, |old| {
-        let start = old.find(after)?;
-        let place = start + old[start..].find(before)?;
-        Some(format!("{}{text}{}", &old[..place], &old[place..]))
-    })
-}
-
-fn append(root: &Path, file: &str, text: &str) -> Result<String> {
-    edit(root, file, |old| {
-        let end = old.find("#[cfg(test)]\nmod tests").unwrap_or(old.len());
-        Some(format!("{}\n\n{text}\n{}", old[..end].trim_end(), &old[end..]))
-    })
-}
-
-fn edit(root: &Path, file: &str, change: impl Fn(&str) -> Option<String>) -> Result<String> {
-    let path = root.join(file);
-    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
-    let new = change(&old).with_context(|| format!("{file} has another shape than expected"))?;
-    let new = formatted(root, &new).with_context(|| format!("cannot format {file}"))?;
-    fs::write(&path, new).with_context(|| format!("cannot write {file}"))?;
-    Ok(format!("{file} written\n"))
-}
-
-fn formatted(root: &Path, text: &str) -> Result<Vec<u8>> {
-    let mut rustfmt = Command::new("rustfmt");
-    rustfmt.args(["--edition=2024", "--config-path"]).arg(root.join("."));
-    let mut rustfmt =
-        rustfmt.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run rustfmt")?;
-    rustfmt.stdin.take().context("rustfmt reads nothing")?.write_all(text.as_bytes())?;
-    let output = rustfmt.wait_with_output()?;
-    ensure!(output.status.success(), "rustfmt failed");
-    Ok(output.stdout)
 }

@@ -1,12 +1,13 @@
 //! `cargo xtask scaffold`: the mechanical part of an addition to the API.
 
 mod code;
+mod edits;
 pub(crate) mod yaml;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use edits::Edits;
 use yaml::Yaml;
 
 use crate::document::{DOCUMENT, Document};
@@ -102,25 +103,23 @@ impl Job {
         // Nothing is written before the new text has passed.
         let document = Document::parse(&path, yaml.text())?;
         document.reject(validate(&document)?)?;
-        let report = match &self.addition {
+        let mut edits = Edits::new(root);
+        match &self.addition {
             Addition::Operation { id, .. } => {
-                code::write(root, &document.value, id, &generate::client(&document)?)?
+                code::add(&mut edits, root, &document.value, id, &generate::client(&document)?)?;
             }
-            Addition::Kind { name, like, .. } => add_model(root, name, like)?,
-            Addition::Field { .. } | Addition::Word { .. } => String::new(),
-        };
-        fs::write(&path, document.text).with_context(|| format!("cannot write {DOCUMENT}"))?;
-        Ok(format!("{DOCUMENT} written\n{report}next: cargo xtask sync\n"))
+            Addition::Kind { name, like, .. } => add_model(&mut edits, name, like)?,
+            Addition::Field { .. } | Addition::Word { .. } => {}
+        }
+        edits.set(DOCUMENT, document.text);
+        Ok(format!("{}next: cargo xtask sync\n", edits.write()?))
     }
 }
 
-fn add_model(root: &Path, name: &str, like: &str) -> Result<String> {
+fn add_model(edits: &mut Edits<'_>, name: &str, like: &str) -> Result<()> {
     let file = |kind: &str| format!("crates/service/src/catalog/models/{kind}.json");
-    let model = root.join(file(like));
-    let model = fs::read_to_string(&model).with_context(|| format!("cannot read {}", model.display()))?;
+    let model = edits.read(&file(like))?;
     let model = model.replace(like, name).replace(&like.replace('-', "_"), &name.replace('-', "_"));
-    fs::write(root.join(file(name)), model).with_context(|| format!("cannot write {}", file(name)))?;
-    let mut report = format!("{} written\n", file(name));
-    report += &code::insert(root, BUILT_IN, "\n};\n", &format!("\n    {name:?}"))?;
-    Ok(report)
+    edits.set(&file(name), model);
+    edits.insert(BUILT_IN, "\n};\n", &format!("\n    {name:?}"))
 }

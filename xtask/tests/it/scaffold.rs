@@ -51,7 +51,7 @@ fn an_operation_is_written_into_each_of_its_places() {
         "--summary=Read the trial of a task",
     ];
     let report = scaffold(&folder, &arguments).succeeded();
-    assert_eq!(report.lines().count(), 9, "{report}");
+    assert_eq!(report.lines().count(), 8, "{report}");
     assert_valid(&folder);
     for (file, text) in [
         (
@@ -83,6 +83,19 @@ fn an_operation_is_written_into_each_of_its_places() {
     assert_eq!(FILES.map(|file| folder.read(file)), before, "what is there is not written again");
     let twice = scaffold(&folder, &arguments).failed();
     assert_eq!(twice, "error: getTaskTrial is there already\n");
+}
+
+#[test]
+fn a_place_that_is_not_found_changes_no_file() {
+    let folder = copy("scaffold_shape");
+    folder.write(PROBES, "fn probes() {}\n");
+    let before = FILES.map(|file| folder.read(file));
+    let arguments =
+        ["operation", "endTrial", "--like=revokeKey", "--path=/api-key/trial/{key}", "--summary=End"];
+    let message = scaffold(&folder, &arguments).failed();
+    assert!(message.contains(&format!("{PROBES} has another shape than expected")), "{message}");
+    assert_eq!(folder.read(DOCUMENT), real_document());
+    assert_eq!(FILES.map(|file| folder.read(file)), before);
 }
 
 #[test]
