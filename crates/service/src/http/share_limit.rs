@@ -44,8 +44,6 @@ impl<K: Clone + Eq + Hash> ShareLimit<K> {
     }
 }
 
-impl<K: Eq + Hash> ShareLimit<K> {}
-
 impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
         let mut used = self.limit.used.lock();
