@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -152,17 +154,29 @@ struct ModelEntry {
     seconds: Option<f64>,
 }
 
+/// Word of a command that stands for the Python of the environment.
+const PYTHON: &str = "{python}";
+const EXECUTABLE: u32 = 0o111;
+
 pub(crate) fn check_program(of: &str, program: &str, folder: Option<&Path>) -> Result<(), Error> {
-    let is_there = if program.contains('/') {
-        folder.unwrap_or(Path::new(".")).join(program).is_file()
-    } else {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    let refused = |why: String| Err(Error::new(format!("starting {of}"), why));
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return refused(format!("there is no folder {}", folder.display()));
+    }
+    if program == PYTHON {
+        return refused(format!("{PYTHON} is the Python of an environment: name a file by \"requirements\""));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places: Vec<PathBuf> = match program.contains('/') {
+        true => vec![folder.join(program)],
+        false => std::env::split_paths(&path).map(|place| place.join(program)).collect(),
     };
-    if is_there {
-        Ok(())
-    } else {
-        Err(Error::new(format!("starting {of}"), format!("there is no program {program}")))
+    let mode = |place: &PathBuf| place.metadata().ok().filter(Metadata::is_file).map(|found| found.mode());
+    match places.iter().filter_map(mode).max_by_key(|mode| mode & EXECUTABLE) {
+        Some(mode) if mode & EXECUTABLE != 0 => Ok(()),
+        Some(_) => refused(format!("{program} is not executable: chmod +x {program}")),
+        None => refused(format!("there is no program {program}")),
     }
 }
 
@@ -250,7 +264,9 @@ impl Config {
     /// Reads the settings from a file, for the service at this address; the file need not name one.
     pub fn read_for(file: &Path, service: Option<&Url>) -> Result<Self, Error> {
         let doing = || format!("reading {}", file.display());
-        let mut text = std::fs::read_to_string(file).map_err(|cause| Error::new(doing(), cause))?;
+        let text = std::fs::read_to_string(file).map_err(|cause| Error::new(doing(), cause))?;
+        // Some editors of Windows write a byte-order mark.
+        let mut text = text.trim_start_matches('\u{feff}').to_owned();
         if let Some(service) = service {
             let mut settings: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(&text).map_err(|cause| Error::new(doing(), cause))?;
@@ -299,7 +315,7 @@ impl Config {
             _ => None,
         });
         for word in self.workers.values_mut().map(|worker| &mut worker.command).chain(commands).flatten() {
-            if word == "{python}" {
+            if word == PYTHON {
                 word.clone_from(&python);
             }
         }
@@ -352,11 +368,20 @@ mod tests {
         for program in ["sh", "/bin/sh", "./bin/sh"] {
             assert_eq!(checked(program), Ok(()));
         }
-        for program in ["no-such-program", "./no-such-program"] {
-            let error = checked(program).err().unwrap_or_default();
-            let expected = format!("starting the model a failed: there is no program {program}");
-            assert_eq!(error, expected);
+        for (program, why) in [
+            ("no-such-program", "there is no program no-such-program"),
+            ("./no-such-program", "there is no program ./no-such-program"),
+            ("/etc/passwd", "/etc/passwd is not executable: chmod +x /etc/passwd"),
+            ("{python}", r#"{python} is the Python of an environment: name a file by "requirements""#),
+        ] {
+            assert_eq!(checked(program), Err(format!("starting the model a failed: {why}")));
         }
+        let refused = check_program("the model a", "sh", Some(Path::new("/no-such-folder")));
+        let refused = refused.err().map(|error| error.to_string());
+        assert_eq!(
+            refused.as_deref(),
+            Some("starting the model a failed: there is no folder /no-such-folder")
+        );
     }
 
     #[test]

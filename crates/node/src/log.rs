@@ -7,13 +7,16 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::service::{Lease, Registered, Service};
 
 const MAX_TEXT: usize = 64 << 10;
 const MAX_TAIL: usize = 4 << 10;
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of the end of the standard error, after a program exited: its children may hold the pipe open.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// End of the standard error of a program. Clones share one buffer.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +34,13 @@ struct Buffer {
 impl Buffer {
     fn end(&self) -> u64 {
         self.dropped + self.text.len() as u64
+    }
+
+    /// Returns the text from a position, or what is left of it, and where that begins.
+    fn since(&self, begin: u64) -> (&str, u64) {
+        let first = begin.max(self.dropped);
+        let text = usize::try_from(first - self.dropped).ok().and_then(|first| self.text.get(first..));
+        (text.unwrap_or_default(), first)
     }
 
     fn push(&mut self, read: &[u8]) {
@@ -63,17 +73,32 @@ impl Tail {
         }
     }
 
-    pub(crate) fn explain(&self, what: String) -> (String, String) {
+    pub(crate) fn end(&self) -> u64 {
+        self.0.lock().end()
+    }
+
+    /// Adds the last line to a message, and returns the end of the text too. What was written before `begin` belongs to
+    /// the task of somebody else.
+    pub(crate) fn explain(&self, what: String, begin: u64) -> (String, String) {
         let buffer = self.0.lock();
-        let mut begin = buffer.text.len().saturating_sub(MAX_TAIL);
-        while !buffer.text.is_char_boundary(begin) {
+        let (text, _) = buffer.since(begin);
+        let mut begin = text.len().saturating_sub(MAX_TAIL);
+        while !text.is_char_boundary(begin) {
             begin += 1;
         }
-        let text = buffer.text[begin..].trim().to_owned();
+        let text = text[begin..].trim().to_owned();
         match text.lines().last() {
             Some(line) => (format!("{what}: {line}"), text),
             None => (what, text),
         }
+    }
+}
+
+/// Waits until the rest of the standard error of an ended program is read.
+pub(crate) async fn read_rest(reading: &mut JoinHandle<()>) {
+    // A completed join handle must not be awaited again.
+    if !reading.is_finished() && timeout(END_TIMEOUT, &mut *reading).await.is_err() {
+        reading.abort();
     }
 }
 
@@ -94,7 +119,7 @@ struct Following {
 
 impl RunLog {
     pub(crate) fn follow(&self, tail: &Tail) {
-        let begin = tail.0.lock().end();
+        let begin = tail.end();
         *self.following.lock() = Some(Following { tail: tail.clone(), begin, sent: begin });
     }
 
@@ -102,8 +127,7 @@ impl RunLog {
         let Following { tail, begin, sent } = self.following.lock().clone()?;
         let buffer = tail.0.lock();
         let end = buffer.end();
-        let first = begin.max(buffer.dropped);
-        let text = usize::try_from(first - buffer.dropped).ok().and_then(|first| buffer.text.get(first..))?;
+        let (text, first) = buffer.since(begin);
         (end > sent).then(|| (json!({ "text": text, "offset": first - begin }), end))
     }
 
@@ -155,7 +179,7 @@ mod tests {
         let (sent, _) = log.unsent().unwrap_or_default();
         assert_eq!(sent["text"].as_str().map(str::len), Some(MAX_TEXT));
         assert_eq!(sent["offset"], 10);
-        let (message, end) = tail.explain("it failed".to_owned());
+        let (message, end) = tail.explain("it failed".to_owned(), 0);
         assert!(message.starts_with("it failed: \u{e9}") && end.len() == MAX_TAIL);
     }
 }

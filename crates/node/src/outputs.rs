@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::service::Descriptor;
 
+/// Largest number of characters of an error that the service keeps.
+const MAX_MESSAGE: usize = 4_000;
+
 #[derive(Debug)]
 pub(crate) enum Output {
     File(OutputFile),
@@ -96,10 +99,9 @@ impl Failed {
     }
 
     pub(crate) fn ending(&self) -> Value {
-        let mut error = Map::from_iter([
-            ("kind".to_owned(), json!(self.kind)),
-            ("message".to_owned(), json!(self.message)),
-        ]);
+        let message: String = self.message.chars().take(MAX_MESSAGE).collect();
+        let mut error =
+            Map::from_iter([("kind".to_owned(), json!(self.kind)), ("message".to_owned(), json!(message))]);
         if let Some(detail) = &self.detail {
             error.insert("detail".to_owned(), detail.clone());
         }
@@ -110,6 +112,13 @@ impl Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_error_keeps_its_kind_and_its_begin() {
+        let ending = Failed::input("é".repeat(2_000_000)).ending();
+        assert_eq!(ending["error"]["kind"], "input");
+        assert_eq!(ending["error"]["message"].as_str().map(|message| message.chars().count()), Some(4_000));
+    }
 
     #[test]
     fn files_get_the_type_that_was_declared_or_that_their_name_says() {

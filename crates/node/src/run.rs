@@ -55,15 +55,15 @@ pub(crate) async fn run(
         },
         () = log.keep_sending(&node.service, registered, lease) => {}
         // Dropping the run kills every process that it started.
-        () = keep_alive(node, registered, lease, limit) => {
-            tracing::warn!(task, model, "the lease is lost; the run was stopped");
+        why = keep_alive(node, registered, lease, limit) => {
+            tracing::warn!(task, model, ?why, "the lease is lost; the run was stopped");
         }
     }
     true
 }
 
 /// Renews the lease until it is lost. No response is not a loss: the service may still hold the lease for this node.
-async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: Duration) {
+async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: Duration) -> Refusal {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
     // A renewal every third of the lease: one may fail before the lease expires.
     let mut heartbeats = tokio::time::interval_at(Instant::now() + third, third);
@@ -73,7 +73,7 @@ async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: 
         match node.service.heartbeat(&registered.node, lease, limit, third / 2).await {
             Ok(()) => {}
             Err(Refusal::Later(message)) => tracing::warn!(message, "a heartbeat failed"),
-            Err(_) => return,
+            Err(refusal) => return refusal,
         }
     }
 }

@@ -102,9 +102,9 @@ pub(crate) enum Refusal {
     Key,
     /// Unknown node, or another node holds the lease (404, 409).
     Gone,
-    /// Rejected request (any other 4xx).
+    /// Request that the service rejected (any other 4xx), or that is too large for a proxy.
     Refused(String),
-    /// No response, or 5xx: a retry may succeed.
+    /// No response, one of a proxy, or 5xx: a retry may succeed.
     Later(String),
 }
 
@@ -230,7 +230,7 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
     let status = response.status();
     let text = response.text().await.map_err(failed)?;
     let failure = serde_json::from_str::<Failure>(&text).ok();
-    // A proxy returns 404, too, while the service restarts, and 401 if it wants a login of its own.
+    // A proxy returns 404, too, while the service restarts, and 401 or 403 if it wants a login of its own.
     let is_of_service = failure.is_some();
     let message = || match failure {
         Some(failure) => failure.message,
@@ -245,11 +245,10 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
         },
         StatusCode::UNAUTHORIZED if is_of_service => Err(Refusal::Key),
         StatusCode::NOT_FOUND | StatusCode::CONFLICT if is_of_service => Err(Refusal::Gone),
-        StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::CONFLICT => {
-            Err(Refusal::Later(message()))
-        }
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Err(Refusal::Later(message())),
-        status if status.is_client_error() => Err(Refusal::Refused(message())),
+        // A proxy that takes no large body takes it later no more.
+        StatusCode::PAYLOAD_TOO_LARGE => Err(Refusal::Refused(message())),
+        status if status.is_client_error() && is_of_service => Err(Refusal::Refused(message())),
         _ => Err(Refusal::Later(message())),
     }
 }
@@ -263,7 +262,7 @@ mod tests {
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
-    async fn a_401_or_404_counts_when_it_comes_from_the_service_and_no_proxy()
+    async fn a_refusal_counts_when_it_comes_from_the_service_and_no_proxy()
     -> Result<(), Box<dyn std::error::Error>> {
         let of_proxy = "<html>no such page</html>";
         let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
@@ -272,13 +271,16 @@ mod tests {
             ("404 Not Found", of_service, true),
             ("401 Unauthorized", of_proxy, false),
             ("401 Unauthorized", of_service, true),
+            ("403 Forbidden", of_proxy, false),
+            ("422 Unprocessable Content", of_service, true),
+            ("413 Content Too Large", of_proxy, true),
         ] {
             let url = Server::answering(response(status, "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
             let service = Service::new(&config, &NodeKey::new("key"), &Network::default())?;
             let refused = service.deregister("node").await;
-            assert_eq!(matches!(refused, Err(Refusal::Gone | Refusal::Key)), is_final, "{refused:?}");
+            assert!(refused.is_err(), "{status}");
             assert_eq!(matches!(refused, Err(Refusal::Later(_))), !is_final, "{refused:?}");
         }
         Ok(())

@@ -16,13 +16,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-use crate::log::{RunLog, Tail};
+use crate::log::{RunLog, Tail, read_rest};
 
 /// Largest line of a worker, in bytes: lines carry values, not files.
 const MAX_LINE: u64 = 8 << 20;
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of the end of the standard error, after a worker exited: its children may hold the pipe open.
-const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Command line and settings of a worker process.
 #[derive(Debug, Clone, Default)]
@@ -75,6 +73,8 @@ pub struct WorkerProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Tail,
+    /// Position in the standard error at which the last run has begun.
+    begin: u64,
     stderr: JoinHandle<()>,
 }
 
@@ -93,7 +93,8 @@ impl WorkerProcess {
             .map_err(|cause| WorkerError::Start(format!("the worker cannot be started: {cause}")))?;
         let tail = Tail::default();
         let stderr = tokio::spawn(tail.clone().read(stderr));
-        let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail, stderr };
+        let stdout = BufReader::new(stdout);
+        let mut worker = Self { child, _group: group, stdin, stdout, tail, begin: 0, stderr };
         let ready = tokio::time::timeout(command.start_timeout, worker.read_line()).await;
         let ready = ready.map_err(|_| {
             let seconds = command.start_timeout.as_secs_f64();
@@ -121,6 +122,7 @@ impl WorkerProcess {
     /// in the middle of a run: drop the worker too.
     pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
         debug_assert!(!line.contains(&b'\n'), "a request to a worker has more than one line");
+        self.begin = self.tail.end();
         let mut request = line.to_vec();
         request.push(b'\n');
         let written = async {
@@ -149,10 +151,7 @@ impl WorkerProcess {
 
     async fn ended(&mut self) -> WorkerError {
         let status = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
-        // The last lines may be unread still. A completed join handle must not be awaited again.
-        if !self.stderr.is_finished() {
-            let _ = tokio::time::timeout(STDERR_TIMEOUT, &mut self.stderr).await;
-        }
+        read_rest(&mut self.stderr).await;
         let (how, signal) = match status {
             Ok(Ok(status)) => (
                 format!("the worker ended with {status}"),
@@ -160,7 +159,7 @@ impl WorkerProcess {
             ),
             _ => ("the worker closed its output".to_owned(), None),
         };
-        let (message, stderr) = self.tail.explain(how);
+        let (message, stderr) = self.tail.explain(how, self.begin);
         WorkerError::Ended { signal, message, stderr }
     }
 }
@@ -253,6 +252,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_child_of_a_worker_in_python_reads_no_task() -> Result<(), Box<dyn std::error::Error>> {
+        let model = r#"
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from worker import serve
+serve({"m": lambda inputs, folder: {"read": subprocess.run(["head", "-c", "1"], capture_output=True).stdout.decode()}})
+"#;
+        let library = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/vision");
+        let mut worker = WorkerProcess::start(&WorkerCommand::new(
+            ["python3", "-c", model, library].map(OsString::from).to_vec(),
+        ))
+        .await?;
+        let task = br#"{"model": "m", "inputs": {}, "folder": "/"}"#;
+        let line = tokio::time::timeout(Duration::from_mins(1), worker.exchange(task)).await??;
+        assert_eq!(serde_json::from_slice::<Value>(&line)?, serde_json::json!({ "output": { "read": "" } }));
+        Ok(())
+    }
+
+    #[tokio::test]
     async fn a_worker_that_wrote_too_much_or_has_ended_is_not_idle() -> Result<(), WorkerError> {
         for (script, is_idle) in
             [("echo one; sleep 60", true), ("echo one; echo two; sleep 60", false), ("echo one", false)]
@@ -282,6 +300,21 @@ mod tests {
         let script = r#"echo '{"ready": true}'; read line; kill -9 $$"#;
         let killed = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;
         assert!(matches!(&killed, Err(WorkerError::Ended { signal: Some(9), .. })), "{killed:?}");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_tells_nothing_of_an_earlier_run() -> Result<(), WorkerError> {
+        let script = r#"echo '{"ready": true}'; read line; echo "of one" >&2; echo done; read line; echo "$line" >&2; exit 3"#;
+        let mut worker = WorkerProcess::start(&shell(script)).await?;
+        worker.exchange(b"one").await?;
+        while worker.tail.end() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let Err(WorkerError::Ended { message, stderr, .. }) = worker.exchange(b"of two").await else {
+            return Err(WorkerError::Protocol("it did not end".to_owned()));
+        };
+        assert_eq!((&*message, &*stderr), ("the worker ended with exit status: 3: of two", "of two"));
         Ok(())
     }
 

@@ -114,7 +114,10 @@ async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     let bench = Bench::start_with(|config| config.lease_attempts = 1_000).await;
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(folder.path().join("program"), "").expect("the folder is ours");
+    let program = folder.path().join("program");
+    std::fs::write(&program, "#!/no-such-interpreter\n").expect("the folder is ours");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, executable).expect("the file is ours");
     let broken = bench.node(&json!({ "steady": { "command": ["./program"], "folder": folder.path() } }));
     let task = bench.client.model("steady").run(Inputs::new()).start().await.expect("it is created");
     let computing = Some(inferstore::types::TaskStatus::Computing);

@@ -14,7 +14,6 @@ the customer sent it, so numbers may be strings.
 
 import json
 import os
-import sys
 import traceback
 from pathlib import Path
 
@@ -25,8 +24,12 @@ class InputError(Exception):
 
 def serve(models):
     """Runs tasks of these models until standard input closes."""
-    # What libraries print goes to standard error: standard output belongs to the protocol.
+    # Standard input and output belong to the protocol. What libraries print goes to standard error, and a child
+    # process that reads finds nothing.
+    tasks = os.fdopen(os.dup(0), encoding="utf-8")
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
 
     def write(line):
@@ -35,7 +38,7 @@ def serve(models):
         lines.flush()
 
     write({"ready": True})
-    for line in sys.stdin:
+    for line in tasks:
         task = json.loads(line)
         try:
             write({"output": models[task["model"]](task["inputs"], Path(task["folder"]))})

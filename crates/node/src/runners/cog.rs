@@ -63,7 +63,8 @@ fn outputs(lease: &Lease, output: &Value) -> Result<Outputs, Failed> {
         && output.get(name).is_none()
     {
         // A model that can return several files returns a list.
-        let output = output.as_array().and_then(|list| list.last()).unwrap_or(output);
+        let last = output.as_array().filter(|_| descriptor.is_file()).and_then(|list| list.last());
+        let output = last.unwrap_or(output);
         return Ok([(name.clone(), read(name, output, descriptor)?)].into());
     }
     let read_one = |(name, descriptor): (&String, &Descriptor)| {
@@ -119,6 +120,11 @@ mod tests {
         {
             assert!(outputs(&lease_of_one, &output).is_err(), "{output}");
         }
+        let lease_of_text = lease(json!({ "text": { "type": "string", "position": 0 } }))?;
+        let read = outputs(&lease_of_text, &json!(["Hel", "lo"])).map_err(|failed| failed.message)?;
+        assert!(matches!(&read["text"], Output::Value(Value::String(text)) if text == r#"["Hel","lo"]"#));
+        let read = outputs(&lease_of_text, &Value::Null).map_err(|failed| failed.message)?;
+        assert!(matches!(&read["text"], Output::Value(Value::Null)), "the service refuses it");
         let lease_of_two = lease(json!({
             "label": { "type": "string", "position": 0 }, "score": { "type": "float", "position": 1 }
         }))?;

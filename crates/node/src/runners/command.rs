@@ -15,7 +15,7 @@ use super::Outputs;
 use crate::Error;
 use crate::config::check_program;
 use crate::inputs::{Input, Inputs};
-use crate::log::{RunLog, Tail};
+use crate::log::{RunLog, Tail, read_rest};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
 use crate::worker::{Program, spawn};
@@ -92,9 +92,10 @@ impl Command {
         process.env_remove(TRACEPARENT).envs(traceparent.map(|traceparent| (TRACEPARENT, traceparent)));
         let Program { mut child, group: _group, mut stdin, stdout, stderr } =
             spawn(process, self.folder.as_deref())
-                .map_err(|cause| Failed::node("starting the command", &cause))?;
+                .map_err(|cause| Failed::node(&format!("starting {program}"), &cause))?;
         let tail = Tail::default();
         log.follow(&tail);
+        let mut reading = tokio::spawn(tail.clone().read(stderr));
         let say = async {
             // A program that does not read its input reports the problem in its output.
             let _ = stdin.write_all(given).await;
@@ -104,12 +105,13 @@ impl Command {
             let mut written = Vec::new();
             stdout.take(MAX_RESPONSE + 1).read_to_end(&mut written).await.map(|_| written)
         };
-        let ((), written, ()) = tokio::join!(say, listen, tail.clone().read(stderr));
+        let ((), written) = tokio::join!(say, listen);
         let written = written.map_err(|cause| here("reading what the command wrote", &cause))?;
         if written.len() as u64 > MAX_RESPONSE {
             return Err(Failed::limit(format!("the command wrote more than {MAX_RESPONSE} bytes")));
         }
         let status = child.wait().await.map_err(|cause| here("waiting for the command", &cause))?;
+        read_rest(&mut reading).await;
         Ok((status, written, tail))
     }
 }
@@ -218,7 +220,7 @@ pub(super) async fn collect(
 }
 
 fn failed(what: String, tail: &Tail) -> Failed {
-    let (message, stderr) = tail.explain(what);
+    let (message, stderr) = tail.explain(what, 0);
     Failed { detail: Some(json!({ "stderr": stderr })), ..Failed::model(message) }
 }
 
@@ -230,6 +232,8 @@ fn here(doing: &str, cause: &dyn std::error::Error) -> Failed {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -251,6 +255,22 @@ mod tests {
             let Some(Output::Value(seen)) = outputs.get("seen") else { return Err("no output".into()) };
             assert_eq!(seen, trace.unwrap_or_default());
         }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_child_that_holds_standard_error_alone_does_not_delay_the_result()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let script = r#"sleep 600 >/dev/null </dev/null & echo '{"seen": "it"}'"#;
+        let command = Command::new(&["sh", "-c", script].map(str::to_owned), None, None)?;
+        let lease: Lease = serde_json::from_value(json!({
+            "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {}, "output_format": {},
+            "lease_seconds": 30.0
+        }))?;
+        let log = RunLog::default();
+        let ran =
+            tokio::time::timeout(Duration::from_mins(1), command.run(&lease, Inputs::new(), &log)).await?;
+        assert!(matches!(ran, Ok(outputs) if outputs.len() == 1));
         Ok(())
     }
 

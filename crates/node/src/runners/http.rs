@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::Error;
-use crate::outputs::Failed;
+use crate::outputs::{Failed, Kind};
 
 /// Largest response in bytes: the largest file as Base64, plus a margin.
 const MAX_RESPONSE: usize = 160 << 20;
@@ -56,7 +56,11 @@ impl Server {
         }
         let request = request.header(CONTENT_TYPE, "application/json").body(body_of_request.to_string());
         let unreachable = |why: String| Failed::model(format!("the model server did not respond: {why}"));
-        let response = request.send().await.map_err(|cause| unreachable(reason(&cause)))?;
+        let response = request.send().await.map_err(|cause| {
+            let failed = unreachable(reason(&cause));
+            // A server that is down has not seen the task.
+            if cause.is_connect() { Failed { kind: Kind::Node, ..failed } } else { failed }
+        })?;
         let status = response.status();
         let body = body(response).await.map_err(unreachable)?;
         if !status.is_success() {
@@ -99,4 +103,19 @@ pub(super) fn from_base64(name: &str, text: &str) -> Result<Vec<u8>, Failed> {
     STANDARD
         .decode(text.trim())
         .map_err(|cause| Failed::model(format!("the output {name} is not Base64: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_is_down_fails_no_task() -> Result<(), Box<dyn std::error::Error>> {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        let address = Url::parse(&format!("http://{}", listener.local_addr()?))?;
+        drop(listener);
+        let failed = Server::new(&address)?.post("/predictions", &Value::Null, None).await.err();
+        assert_eq!(failed.map(|failed| failed.kind), Some(Kind::Node));
+        Ok(())
+    }
 }

@@ -77,10 +77,10 @@ fn as_typed(value: &RawValue, declared: Option<&Descriptor>) -> Value {
     number.unwrap_or(read)
 }
 
-/// Converts an output to its declared JSON type: any other value becomes a string where one is declared.
+/// Converts an output to its declared JSON type: a value becomes a string where one is declared. Nothing is no string.
 fn as_declared(value: &Value, declared: &Descriptor) -> Value {
     match (declared.kind.as_str(), value) {
-        ("int" | "float", _) | (_, Value::String(_)) => value.clone(),
+        ("int" | "float", _) | (_, Value::String(_) | Value::Null) => value.clone(),
         (_, other) => Value::String(other.to_string()),
     }
 }

@@ -64,6 +64,9 @@ impl Worker {
                 "limit" => Failed::limit(error.message),
                 _ => Failed::model(error.message),
             }),
+            WorkerResponse { output: Some(_), error: Some(_) } => {
+                Err(Failed::model("the worker gave both an output and an error"))
+            }
             _ => Err(Failed::model("the worker gave neither an output nor an error")),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct TaskLog {
     pub(super) text: String,
     /// Number of bytes before `text` that are not kept.
     #[serde(default)]
-    offset: u64,
+    pub(super) offset: u64,
     #[serde(skip_deserializing)]
     attempt: i64,
 }

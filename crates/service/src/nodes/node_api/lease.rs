@@ -94,8 +94,7 @@ pub(super) async fn heartbeat(
     ApiQuery(query): ApiQuery<HeartbeatQuery>,
 ) -> Done {
     let stated = query.run_seconds.as_deref().map_or(Some(Duration::ZERO), seconds);
-    let stated = stated
-        .ok_or_else(|| Failure::unprocessable("run_seconds must be a number of seconds, at most 86400"))?;
+    let stated = stated.ok_or_else(|| Failure::unprocessable("run_seconds must be a number of seconds"))?;
     known(&nodes, &key, &node).await?;
     let now = nodes.clock.now();
     let until = now.after(nodes.lease);

@@ -69,6 +69,9 @@ async fn put_log(
     if body.value.text.len() > log::MAX_TEXT {
         return Err(Failure::unprocessable(format!("the text of a log has at most {} bytes", log::MAX_TEXT)));
     }
+    if i64::try_from(body.value.offset).is_err() {
+        return Err(Failure::unprocessable(format!("the offset of a log is at most {}", i64::MAX)));
+    }
     let LeaseState::Running { .. } = nodes.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
     };

@@ -234,7 +234,7 @@ fn the_page_of_the_protocol_states_its_limits() {
         format!("A name has at most {} bytes.", super::MAX_NAME),
         format!("at most {},000 models", crate::registry::MAX_KEY_MODELS / 1_000),
         format!("waits up to {} s for a task", super::lease::MAX_WAIT.as_secs()),
-        format!("at most {},400, and never less", super::lease::MAX_RUN.as_secs() / 1_000),
+        format!("More than {},400 counts as", super::lease::MAX_RUN.as_secs() / 1_000),
         format!("of which {},000 characters are kept", super::finish::MAX_MESSAGE / 1_000),
         format!("above {} KiB, or nested", super::finish::MAX_DETAIL >> 10),
         format!("deeper than {} levels", super::finish::MAX_DETAIL_DEPTH),
