@@ -33,6 +33,8 @@ enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskFailure {
     Full,
+    /// Full disk of a database server.
+    ServerFull,
     NotWritable,
     /// Failure of SQLite to open a file, which has several causes.
     NotOpened,
@@ -190,6 +192,7 @@ impl DiskFailure {
                 "make room on the disk of the data folder, or raise the quota; a service that runs goes on \
                  by itself then"
             }
+            Self::ServerFull => "make room on the disk of the database server, or raise its quota",
             Self::NotWritable => {
                 "let the user of the service write to the data folder and everything in it, or choose \
                  another one"

@@ -85,22 +85,22 @@ impl S3Config {
         })?;
         let mut parameters: BTreeMap<String, String> = parsed.query_pairs().into_owned().collect();
         let mut parameter = |name| parameters.remove(name);
-        let wrong = |name| refused(format!("the value of {name} is none"));
+        let wrong = |name, expected| refused(format!("the value of {name} is not {expected}"));
         let region = parameter("region").unwrap_or_else(|| DEFAULT_REGION.to_owned());
         if !is_region(&region) {
-            return Err(wrong("region"));
+            return Err(wrong("region", "of letters, digits and hyphens"));
         }
         let text = parameter("endpoint").unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let public_text = parameter("public_endpoint").unwrap_or_else(|| text.clone());
         let is_virtual = match parameter("style").as_deref() {
             None | Some("path") => false,
             Some("virtual") => true,
-            Some(_) => return Err(wrong("style")),
+            Some(_) => return Err(wrong("style", "path or virtual")),
         };
         let is_direct = match parameter("direct").as_deref() {
             None | Some("true") => true,
             Some("false") => false,
-            Some(_) => return Err(wrong("direct")),
+            Some(_) => return Err(wrong("direct", "true or false")),
         };
         if let Some(name) = parameters.keys().next() {
             let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();

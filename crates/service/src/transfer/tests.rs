@@ -230,6 +230,9 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResul
     // Also of a database that was used since.
     let repeated = target.import(&path("export")).await?;
     assert_eq!(repeated, Transferred { is_repeated: true, ..exported });
+    fs::rename(path("new/objects"), path("away"))?;
+    assert!(refusal(target.import(&path("export")).await).contains("its files are elsewhere"));
+    fs::rename(path("away"), path("new/objects"))?;
 
     // As if another database imported the same export into the files that a database uses.
     for entry in ["inferstore.db", "inferstore.db-wal", "inferstore.db-shm"] {

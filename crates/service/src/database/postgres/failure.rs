@@ -197,7 +197,8 @@ fn error_of(cause: &tokio_postgres::Error) -> Error {
         return Error::new("moving money", "a purse would hold more than the largest amount");
     }
     let is_full = code == Some(&SqlState::DISK_FULL);
-    Error::new("using the database", describe(cause)).with_disk_failure(is_full.then_some(DiskFailure::Full))
+    Error::new("using the database", describe(cause))
+        .with_disk_failure(is_full.then_some(DiskFailure::ServerFull))
 }
 
 /// Runs work on any connection, with retries on another one, as far as an interrupted attempt can be repeated.

@@ -62,6 +62,12 @@ pub(super) async fn migrate(pool: &Pool, schema: &[Step]) -> Result<()> {
 }
 
 async fn apply_all(connection: &mut Client, schema: &[Step]) -> PostgresResult {
+    let encoding: String = one(connection, "SHOW server_encoding", &[], column).await?;
+    if encoding != "UTF8" {
+        let cause = format!("its encoding is {encoding}, which cannot hold every text; UTF8 is needed");
+        let hint = "create the database with ENCODING 'UTF8' TEMPLATE template0";
+        return Err(Error::new("opening the database", cause).with_hint(hint).into());
+    }
     while let Some(version) = outdated(connection, schema).await? {
         match schema.get(version) {
             Some(Step::Statements(_)) => apply(connection, schema).await?,

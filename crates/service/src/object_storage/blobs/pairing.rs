@@ -114,11 +114,18 @@ impl Destination {
         }
     }
 
-    /// Gives the files to the database with this identifier, if the import of them has not ended.
+    /// Gives the files to the database with this identifier, if the import of them has not ended. Fails if the files of
+    /// the database are elsewhere.
     pub(crate) async fn finish(&self, id: &str) -> Result<()> {
-        match self.is_importing().await? {
-            true => self.mark(id).await,
-            false => Ok(()),
+        match self.marker().await? {
+            Some(marker) if marker == self.importing => self.mark(id).await,
+            Some(marker) if marker == id => Ok(()),
+            _ => {
+                let cause = "the database has read this export already, and its files are elsewhere";
+                Err(Error::new(format!("importing into {}", self.shown), cause).with_hint(
+                    "name the folder or the bucket of the first import, or import into an empty database",
+                ))
+            }
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::connect;
 use super::super::migrations::{SCHEMA, Step, migrate};
 use super::super::primary::Primary;
 use super::super::tls::Tls;
+use super::super::{PostgresDatabase, connect};
 use super::server::Empty;
 use crate::clock::Moment;
 use crate::database::conformance::Fixture;
@@ -65,6 +65,19 @@ async fn creates_go_on_while_a_migration_waits_for_a_reader() {
     let connection = process.connection().await.unwrap();
     assert_eq!(connection.query(valid, &[]).await.unwrap().len(), 1);
     connection.query("SELECT purses.next, tasks.next FROM purses, tasks LIMIT 1", &[]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it starts a PostgreSQL"]
+async fn a_database_that_cannot_hold_every_text_is_refused() {
+    let (any, latin) = (Empty::new(), Empty::new());
+    let latin = latin.uncreated_url();
+    let name = latin.split(['/', '?']).nth(3).unwrap();
+    any.url().await;
+    any.execute(&format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")).await;
+    let refused = PostgresDatabase::open(&latin).await.err().unwrap();
+    let said = refused.to_string();
+    assert!(said.contains("its encoding is LATIN1") && !refused.is_unavailable(), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
