@@ -47,6 +47,11 @@ impl Environment {
         }
     }
 
+    /// Whether a variable is set to nothing.
+    pub(crate) fn is_empty_variable(&self, name: &str) -> bool {
+        self.variables.get(name).is_some_and(|value| value.trim().is_empty())
+    }
+
     /// A variable that is set to something.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())

@@ -38,6 +38,9 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
 
+const API_PORT: u16 = 8787;
+const STORAGE_PORT: u16 = 8788;
+
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -46,10 +49,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     host: IpAddr,
     /// The port of the API; 0 chooses a free one
-    #[arg(long, value_name = "N", default_value_t = 8787)]
+    #[arg(long, value_name = "N", default_value_t = API_PORT)]
     port: u16,
     /// The port of object storage; 0 chooses a free one
-    #[arg(long, value_name = "N", default_value_t = 8788)]
+    #[arg(long, value_name = "N", default_value_t = STORAGE_PORT)]
     storage_port: u16,
     /// The URL under which others reach object storage; part of every download URL [default: the address
     /// that it listens on]
@@ -88,7 +91,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     storage_cors_origin: Vec<CorsOrigin>,
     /// Serve no console, the pages to look at the service in a browser
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["console_port", "console_host"])]
     no_console: bool,
     /// The port of the console; 0 chooses a free one
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -222,7 +225,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let database = database(&arguments, session)?;
     check_roles(&arguments, database.as_ref())?;
     let has_database = database.is_some();
-    let folder = arguments.data_dir.to_str().filter(|folder| !has_database && *folder != DATA_DIR);
+    let folder = arguments.data_dir.to_str().filter(|folder| *folder != DATA_DIR);
     let admin_option = folder.map_or_else(String::new, |folder| format!(" --data-dir {}", quoted(folder)));
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
@@ -385,8 +388,13 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
     database_or_variable(arguments.database.as_deref(), session)
 }
 
-/// The database of an argument or of the environment. A refused URL is not shown: it may hold a password.
+/// The database of an argument or of the environment. A refused URL is not shown: it may hold a password. An empty
+/// variable is refused: a service that lost its database would begin another one.
 pub(super) fn database_or_variable(argument: Option<&str>, session: &Session) -> Result<Option<DatabaseUrl>> {
+    if argument.is_none() && session.environment.is_empty_variable(DATABASE_VARIABLE) {
+        return Err(Failure::usage(format!("{DATABASE_VARIABLE} is empty"))
+            .with_hint("set it to the URL of the database, or remove it to use the data folder"));
+    }
     let variable = || Some((DATABASE_VARIABLE, session.environment.variable(DATABASE_VARIABLE)?));
     let Some((name, url)) = argument.map(|url| ("--database", url)).or_else(variable) else {
         return Ok(None);
@@ -470,6 +478,16 @@ fn time(text: &str, hours: u64) -> Result<Duration, String> {
 
 /// Refuses settings that have no effect in this process.
 fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result {
+    let without_port = [
+        (arguments.operations_port.is_none(), arguments.operations_host, "operations"),
+        (arguments.nodes_port.is_none(), arguments.nodes_host, "nodes"),
+        #[cfg(feature = "controls")]
+        (arguments.controls_port.is_none(), arguments.controls_host, "controls"),
+    ];
+    if let Some((.., name)) = without_port.iter().find(|(has_none, host, _)| *has_none && *host != LOOPBACK) {
+        return Err(Failure::usage(format!("--{name}-host does nothing without --{name}-port"))
+            .with_hint(format!("add --{name}-port, or leave --{name}-host out")));
+    }
     let Some(roles) = arguments.role else { return Ok(()) };
     if database.is_none() && roles != Roles::default() {
         let message = "--role leaves something to other processes, and a data folder has one process";
@@ -482,6 +500,8 @@ fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result 
         (roles.nodes, !arguments.exclude_model.is_empty(), "--exclude-model", "nodes"),
         (roles.nodes, arguments.nodes_host != LOOPBACK, "--nodes-host", "nodes"),
         (roles.api, arguments.host != LOOPBACK, "--host", "api"),
+        (roles.api, arguments.port != API_PORT, "--port", "api"),
+        (roles.api, arguments.storage_port != STORAGE_PORT, "--storage-port", "api"),
         (roles.api, !arguments.cors_origin.is_empty(), "--cors-origin", "api"),
         (roles.api, !arguments.storage_cors_origin.is_empty(), "--storage-cors-origin", "api"),
         (roles.api, arguments.console_port != 0, "--console-port", "api"),
@@ -525,6 +545,10 @@ mod tests {
             ("--role nodes --cors-origin *", "--cors-origin"),
             ("--role jobs --storage-cors-origin *", "--storage-cors-origin"),
             ("--role jobs --host 0.0.0.0", "--host"),
+            ("--role jobs --port 8000", "--port"),
+            ("--role nodes --storage-port 5", "--storage-port"),
+            ("--operations-host 0.0.0.0", "--operations-host"),
+            ("--nodes-host ::", "--nodes-host"),
             ("--role nodes --max-requests-per-second 1", "--max-requests-per-second"),
             ("--role jobs --first-key-file key.txt", "--first-key-file"),
         ] {

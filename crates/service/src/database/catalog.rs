@@ -41,6 +41,7 @@ impl<E: Engine> Catalog for E {
             // The lock serializes processes that start at once and publish the same models.
             db.lock_tables("models").await?;
             // In a refresh, a version of the operator stays active, and one that existed before is not activated again.
+            // Formats that the publisher states as before are no version: the operator may have added one since.
             let is_due = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
                  AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id \
                    AND (commit_hash = $4 OR (is_active AND NOT is_built_in))))";
@@ -49,10 +50,11 @@ impl<E: Engine> Catalog for E {
                 let put = put_model(db, model, *existing).await?;
                 let is_refresh = *existing == Existing::Refresh;
                 let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
-                let is_due = (put || *existing != Existing::Keep) && db.is_there(is_due, due_if).await?;
+                let is_stated = put.is_changed && put.is_version_restated;
+                let is_due = (is_stated || is_refresh) && db.is_there(is_due, due_if).await?;
                 let versioned = is_due
                     && put_version(db, &model.id, &model.version, is_refresh, model.updated_at).await?;
-                changed += u64::from(put || versioned);
+                changed += u64::from(put.is_changed || versioned);
             }
             Ok(changed)
         })
@@ -108,13 +110,22 @@ impl<E: Engine> Catalog for E {
     }
 }
 
-/// Inserts or updates a model; returns true if the model is new or its publisher states something else than before.
-async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Result<bool> {
+/// Difference between what a publisher states of a model and what it stated before, if it did.
+struct Put {
+    is_changed: bool,
+    is_version_restated: bool,
+}
+
+/// Inserts a model, or updates what its publisher states otherwise than before.
+async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Result<Put> {
     let Dialect { greatest, model_number: [column, number], .. } = db.dialect();
-    let stated = json!({
+    let mut stated = json!({
         "name": model.name, "description": model.description, "metadata": model.metadata, "price": model.price,
         "is_public": model.is_public,
     });
+    if existing != Existing::Refresh {
+        stated["version"] = json!(model.version.commit_hash);
+    }
     // A field that the publisher states as before may have been changed by the operator, and stays.
     let earlier = "SELECT stated FROM models WHERE id = $1";
     let earlier = db.first(earlier, params![model.id], read_column::<Option<Json<Value>>>).await?;
@@ -123,6 +134,7 @@ async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Re
     let is_sold_by_publisher = existing == Existing::Restate;
     let [name, description, metadata] = ["name", "description", "metadata"].map(is_restated);
     let [price, is_public] = ["price", "is_public"].map(|field| is_sold_by_publisher && is_restated(field));
+    let is_version_restated = is_restated("version");
     let update = |column: &str, parameter: u8| {
         format!("{column} = CASE WHEN ${parameter} THEN excluded.{column} ELSE models.{column} END")
     };
@@ -176,7 +188,7 @@ async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Re
         price,
         is_public
     ];
-    Ok(db.run(&sql, values).await? > 0)
+    Ok(Put { is_changed: db.run(&sql, values).await? > 0, is_version_restated })
 }
 
 async fn put_version(

@@ -297,6 +297,15 @@ pub(crate) async fn a_publisher_changes_what_it_states_anew(engine: impl Engine)
         let all = texts("Third", "Stated", r#"{"license":"BSD"}"#);
         assert_eq!(stored().await, (all, 2, shown, "new".to_owned()));
     }
+    let of_operator = NewVersion { commit_hash: "of the operator".to_owned(), ..third.version.clone() };
+    database.publish_version(third.owner, "second", &of_operator, Moment(1)).await.unwrap().unwrap();
+    for model in [&third, &NewModel { price: Money::from_smallest(3), ..third.clone() }] {
+        restate(model).await;
+        assert_eq!(stored().await.3, "of the operator", "formats that are stated as before");
+    }
+    let version = NewVersion { commit_hash: "newest".to_owned(), ..third.version.clone() };
+    let third = NewModel { version, ..third };
+    assert_eq!((restate(&third).await, stored().await.3), (1, "newest".to_owned()));
     let of_another = NewModel { owner: fixture.operator, name: "Stolen".to_owned(), ..third };
     assert_eq!(restate(&of_another).await, 0);
     assert_eq!(stored().await.0.0, "Third");
