@@ -82,7 +82,7 @@ mod transfer;
 
 pub use accounts::{AccountOverview, AccountState, Scope};
 pub use admin::{Admin, Backup};
-pub use catalog::{Metadata, ModelChange, ModelSpec, ModelState, Visibility};
+pub use catalog::{Metadata, ModelChange, ModelSpec, ModelState, Visibility, check_model_id};
 #[cfg(feature = "controls")]
 pub use config::ControlsConfig;
 pub use config::{Config, CorsOrigin, Data, DatabaseUrl, FirstAccount, Limits, NotASetting, Roles, S3Config};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use clap::Subcommand;
+use inferstore_service::check_model_id;
 
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -39,11 +40,8 @@ const FILES: [(&str, &str); 5] = [
 
 pub(crate) fn execute(command: Command, session: &Session) -> Result {
     let Command::Init { model, folder } = command;
-    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-    if model.is_empty() || !model.chars().all(is_plain) {
-        return Err(Failure::usage("a model is named by small letters, digits and hyphens")
-            .with_hint("for example: inferstore model init soft-focus"));
-    }
+    check_model_id(&model)
+        .map_err(|why| Failure::usage(why).with_hint("for example: inferstore model init soft-focus"))?;
     let folder = folder.unwrap_or(PathBuf::from(&model));
     let failed = |error: io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));
     let place = session.here(&folder);

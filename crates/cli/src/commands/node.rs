@@ -135,8 +135,9 @@ async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) 
             let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(arguments.account));
             admin.call("PUT", &["models"], Some(body)).await.map_err(|error| {
                 let path = path.display();
-                failed(error)
-                    .with_hint(format!("correct {path}; an id also stands in the node.json beside it"))
+                failed(error).with_hint(format!(
+                    "correct {path}, where an id also stands in the node.json beside it, or name another --account"
+                ))
             })?;
             session.note(format!("{id} is published by {}", arguments.account));
         }
@@ -151,6 +152,8 @@ async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) 
 fn read_model(path: &Path, config: &Config) -> Result<(String, String)> {
     let unusable = |error: &dyn Display| Failure::usage(format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
+    // Some editors of Windows write a byte-order mark.
+    let text = text.trim_start_matches('\u{feff}').to_owned();
     let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
     let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?.to_owned();
     if !config.models.contains_key(&id) {

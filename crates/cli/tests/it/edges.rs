@@ -485,6 +485,10 @@ fn a_default_is_said_to_fill_the_form_alone() {
 #[test]
 fn the_folder_of_a_new_model_is_named_where_it_is_taken_or_missing() {
     let cli = Cli::new();
+    for name in ["list", "a--b", "Soft-focus"] {
+        let refused = cli.call(&format!("model init {name}"));
+        assert!(refused.code == exit::USAGE && !std::path::Path::new(&cli.path(name)).exists(), "{refused}");
+    }
     assert_eq!(cli.call("model init soft-focus").code, exit::DONE);
     let model = std::fs::read_to_string(cli.path("soft-focus/model.json")).expect("it is written");
     assert!(model.contains(r#""pretty_name": "Soft focus""#), "{model}");
@@ -492,6 +496,18 @@ fn the_folder_of_a_new_model_is_named_where_it_is_taken_or_missing() {
     assert!(again.code == exit::INPUT && again.stderr.contains("soft-focus is there already"), "{again}");
     let missing = cli.call("node run nothing");
     assert!(missing.code == exit::USAGE && missing.stderr.contains("a folder with a node.json"), "{missing}");
+}
+
+#[test]
+fn a_service_that_lost_its_database_begins_no_other_one() {
+    let mut cli = Cli::new();
+    cli.set("INFERSTORE_DATABASE", " ");
+    let refused = cli.call("serve --port 0 --storage-port 0");
+    assert!(
+        refused.code == exit::USAGE && refused.stderr.contains("INFERSTORE_DATABASE is empty"),
+        "{refused}"
+    );
+    assert!(!std::path::Path::new(&cli.path("inferstore-data")).exists());
 }
 
 #[test]

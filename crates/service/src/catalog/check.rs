@@ -9,6 +9,9 @@ use url::Url;
 use super::entries::{Entries, quote_name};
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
+/// Number of digits that every exact decimal of 96 bits holds.
+const MAX_DIGITS: usize = 28;
+
 /// Inputs of a task. The values stay as spelled in the request, so that no number loses a digit before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
@@ -126,6 +129,7 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
         None => json_number(value),
     };
     let number = number.ok_or_else(|| match descriptor.kind {
+        _ if is_long(value) => format!("must be {noun} of at most {MAX_DIGITS} digits"),
         Kind::Int => format!("must be {noun} in plain digits, such as {}", example(descriptor)),
         _ => format!(
             "must be {noun} in plain digits, such as {}, at most {MAX_FRACTION_DIGITS} of them behind the point",
@@ -133,6 +137,12 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
         ),
     })?;
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
+}
+
+/// Returns true if a number has more digits than an exact decimal.
+fn is_long(value: &str) -> bool {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    digits > MAX_DIGITS && value.bytes().all(|byte| byte.is_ascii_digit() || b"\"-.".contains(&byte))
 }
 
 fn example(descriptor: &Descriptor) -> String {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-pub use spec::{Metadata, ModelSpec, Visibility};
+pub use spec::{Metadata, ModelSpec, Visibility, check_model_id};
 pub(crate) use spec::{check_texts, checked_formats};
 
 use crate::accounts::AccountId;

@@ -146,16 +146,7 @@ impl ModelSpec {
     }
 
     pub(crate) fn checked(&self) -> Result<(Format, Format), String> {
-        if !is_slug(&self.id) {
-            return Err(format!(
-                "{:?} is no identifier of a model: it has lower-case letters, digits and single hyphens, \
-                 such as edge-map",
-                self.id
-            ));
-        }
-        if self.id == RESERVED {
-            return Err(format!("{RESERVED:?} is a path of its own; take another identifier"));
-        }
+        check_model_id(&self.id)?;
         check_texts(Some(&self.name), Some(&self.description))?;
         if self.price < Money::ZERO {
             return Err("a price is not below zero".to_owned());
@@ -164,7 +155,24 @@ impl ModelSpec {
     }
 }
 
+/// Checks the identifier of a new model. The error says what is wrong.
+pub fn check_model_id(id: &str) -> Result<(), String> {
+    if !is_slug(id) {
+        return Err(format!(
+            "{id:?} is no identifier of a model: it has lower-case letters, digits and single hyphens, at most \
+             {MAX_NAME_LENGTH} in all, such as edge-map"
+        ));
+    }
+    if id == RESERVED {
+        return Err(format!("{RESERVED:?} is a path of its own; take another identifier"));
+    }
+    Ok(())
+}
+
 pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Result<(), String> {
+    if name.is_some_and(|name| name.contains(char::is_control)) {
+        return Err("the name of a model has no control characters".to_owned());
+    }
     if name.is_some_and(|name| name.trim().is_empty() || name.len() > MAX_NAME_LENGTH) {
         return Err(format!("a model needs a name of at most {MAX_NAME_LENGTH} bytes"));
     }
@@ -224,7 +232,7 @@ fn read_format(text: &str) -> Result<Format, String> {
 fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static str> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(plain) {
-        return Err("is no name of a parameter: it has letters, digits, _ and -");
+        return Err("is no name of a parameter: it has letters, digits, _ and -, at most 100 in all");
     }
     if descriptor.mime_type.is_some() && descriptor.kind != Kind::File {
         return Err("has a mime_type and is no file");

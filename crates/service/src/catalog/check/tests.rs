@@ -56,6 +56,18 @@ fn a_bound_is_named_in_plain_digits_however_the_model_spells_it() -> Result<(), 
 }
 
 #[test]
+fn a_number_with_too_many_digits_is_refused_with_their_limit() -> Result<(), serde_json::Error> {
+    for (kind, noun) in [("int", "a whole number"), ("float", "a number")] {
+        for number in ["1".repeat(30), format!("\"{}\"", "1".repeat(30))] {
+            let declared = json!({ "x": { "type": kind, "position": 0 } });
+            let found = complaints(&declared, &format!(r#"{{"x": {number}}}"#))?;
+            assert_eq!(found, [format!("x must be {noun} of at most 28 digits")], "{number}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn the_example_of_a_refused_number_is_one_that_the_model_takes() -> Result<(), serde_json::Error> {
     for (declared, example) in [
         (json!({ "type": "int", "samples": ["1"], "num_config": { "max": 3 } }), "1"),
