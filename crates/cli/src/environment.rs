@@ -47,7 +47,7 @@ impl Environment {
         }
     }
 
-    /// Whether a variable is set to nothing.
+    /// Returns true if a variable is set to nothing.
     pub(crate) fn is_empty_variable(&self, name: &str) -> bool {
         self.variables.get(name).is_some_and(|value| value.trim().is_empty())
     }
