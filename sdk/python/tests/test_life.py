@@ -273,7 +273,18 @@ def test_an_argument_of_another_type_is_refused(client: Client, service: Service
         client.run(ModelId(MODEL), INPUTS, deadline="300")  # type: ignore[arg-type]
     with pytest.raises(inferstore.InvalidArgument, match='"a.png" is not bytes'):
         client.upload(File("text", "a.png"))  # type: ignore[arg-type]
+    for timeout in (0, -1, float("nan"), float("inf"), "60", None):
+        with pytest.raises(inferstore.InvalidArgument, match="read_timeout: .* is no number of seconds"):
+            service.client(read_timeout=timeout)
     assert not service.requests()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in the file system")
+def test_a_pipe_is_no_file_and_any_deadline_is_kept(client: Client, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(inferstore.FileError, match="it is a pipe, which cannot be read twice"):
+        client.upload(pipe, deadline=10**400)
 
 
 def test_a_download_needs_no_hard_links(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

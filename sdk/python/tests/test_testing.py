@@ -9,6 +9,8 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -115,3 +117,37 @@ def test_a_service_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     with pytest.raises(RuntimeError, match="exit code 7: it is the one of PATH"):
         testing.Service.start()
+    monkeypatch.setenv("INFERSTORE_COMMAND", str(tmp_path / "none"))
+    with pytest.raises(RuntimeError, match="none cannot be started: No such file .*; INFERSTORE_COMMAND names it"):
+        testing.Service.start()
+
+
+def test_an_option_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
+    with testing.Service.start("--port=0", "--no-console") as service:
+        assert service.base_url
+
+
+def test_a_start_that_fails_or_is_interrupted_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, pid = tmp_path / "program", tmp_path / "pid"
+    monkeypatch.setenv("INFERSTORE_COMMAND", str(program))
+
+    def interrupt() -> None:
+        while not pid.exists() or not pid.read_text().strip():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    for says, expected, match in (
+        ("echo hello", RuntimeError, "serve printed something else than where it serves: hello"),
+        (":", KeyboardInterrupt, None),
+    ):
+        program.write_text(f"#!/bin/sh\necho $$ > {pid}\n{says}\nexec sleep 600\n")
+        program.chmod(0o700)
+        if expected is KeyboardInterrupt:
+            threading.Thread(target=interrupt).start()
+        with pytest.raises(expected, match=match):
+            testing.Service.start()
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+        pid.unlink()

@@ -74,14 +74,16 @@ export class Service {
     };
   }
 
-  /** Starts a service on free ports. `options` are further options of `inferstore serve`. */
+  /** Starts a service on free ports. `options` are those of `inferstore serve`, such as `--port=8787`. */
   static async start(...options: string[]): Promise<Service> {
     // Settings of the person who runs the tests, such as a first key, are not those of the test.
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith("INFERSTORE_"));
     const env = { ...Object.fromEntries(own), INFERSTORE_LOG: "error" };
     const program = command();
+    const given = new Set(options.map(nameOf));
+    const serve = [...SERVE.filter((option) => !given.has(nameOf(option))), ...options];
     // Ctrl-C of a terminal reaches the tests alone, and their end is that of the service.
-    const child = spawn(program, [...SERVE, ...options], { env, stdio: ["ignore", "pipe", "pipe"], detached: HAS_SH });
+    const child = spawn(program, serve, { env, stdio: ["ignore", "pipe", "pipe"], detached: HAS_SH });
     const stopGuard = endWithThisProcess(child);
     let log = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => (log = (log + text).slice(-10_000)));
@@ -90,9 +92,13 @@ export class Service {
       const ended = once(child, "close").then(() => undefined);
       const line = await Promise.race([once(createInterface(child.stdout), "line"), ended]);
       if (!line) throw new Error(`${program} serve did not start, exit code ${child.exitCode}: ${log.trim()}`);
-      return new Service(child, stopGuard, JSON.parse(line[0] as string) as Ready);
+      return new Service(child, stopGuard, readyOf(program, line[0] as string));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      stopGuard();
+      if (child.pid !== undefined) child.kill();
+      const { code, syscall } = error as NodeJS.ErrnoException;
+      if (!syscall?.startsWith("spawn")) throw error;
+      if (process.env[COMMAND_VARIABLE]) throw new Error(`the command ${program} cannot be started: ${code}; ${COMMAND_VARIABLE} names it`, { cause: error });
       const hint = `put it in PATH, as the package @inferstore/bin does, or set ${COMMAND_VARIABLE} to the path of a built one, such as target/debug/inferstore`;
       throw new Error(`there is no command ${program}: ${hint}`, { cause: error });
     } finally {
@@ -182,6 +188,17 @@ function endWithThisProcess(child: ChildProcess): () => void {
   const stop = () => void (guard.pid !== undefined && guard.kill("SIGKILL"));
   child.once("exit", stop);
   return stop;
+}
+
+const nameOf = (option: string): string => option.split("=")[0]!;
+
+/** What the first line of a service says. */
+function readyOf(program: string, line: string): Ready {
+  try {
+    return JSON.parse(line) as Ready;
+  } catch {
+    throw new Error(`${program} serve printed something else than where it serves: ${line.slice(0, 200)}`);
+  }
 }
 
 /** The command that `INFERSTORE_COMMAND` names, that of the package `@inferstore/bin`, or that of PATH. */

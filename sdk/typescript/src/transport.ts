@@ -90,6 +90,7 @@ export class Core {
       throw new InvalidArgument("baseUrl: plain http would show the API key to everyone in between; use https, or allowInsecureHttp: true");
     }
     if (!/^[!-~]+$/.test(apiKey ?? "")) throw new InvalidArgument("apiKey: it is empty, or has characters that a header cannot carry");
+    if (!(timeoutMs > 0)) throw new InvalidArgument(`timeoutMs: ${shown(String(timeoutMs))} is no number of milliseconds above 0`);
     this.baseUrl = baseUrl.replace(/\/+$/, "");
     this.#key = apiKey;
     this.redactor = new Redactor([apiKey]);

@@ -326,6 +326,9 @@ test("the key is sent over plain http to this machine only", () => {
     assert.throws(() => new Client({ baseUrl, apiKey: "k" }), { name: "InvalidArgument", message: /plain http.*allowInsecureHttp/ });
     new Client({ baseUrl, apiKey: "k", allowInsecureHttp: true });
   }
+  for (const timeoutMs of [0, -1, NaN]) {
+    assert.throws(() => new Client({ baseUrl: "https://h.example/api/v1", apiKey: "k", timeoutMs }), { name: "InvalidArgument", message: /timeoutMs/ });
+  }
 });
 
 test("settings that cannot work are refused", () => {

@@ -125,4 +125,14 @@ test("a service that does not start says why", async () => {
   chmodSync(join(bin, "bin/inferstore"), 0o755);
   const found = run(process.execPath, ["a.mjs"], { INFERSTORE_COMMAND: "" });
   assert.match(found.stdout, /exit code 7: it is the one of the package/);
+  const program = join(folder, "program");
+  const named = run(process.execPath, ["a.mjs"], { INFERSTORE_COMMAND: program });
+  assert.match(named.stdout, /the command .*program cannot be started: ENOENT; INFERSTORE_COMMAND names it/);
+  writeFileSync(program, "#!/bin/sh\necho hello\nexec sleep 600\n");
+  chmodSync(program, 0o755);
+  const other = run(process.execPath, ["a.mjs"], { INFERSTORE_COMMAND: program });
+  assert.match(other.stdout, /program serve printed something else than where it serves: hello/);
+  assert.equal(other.status, 0, "the process of the tests ends");
+  const service = await Service.start("--port=0", "--no-console");
+  await service.stop();
 });

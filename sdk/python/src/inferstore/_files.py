@@ -80,6 +80,8 @@ class Source:
 
     def chunks(self) -> Iterator[bytes]:
         try:
+            if not isinstance(self._file, File) and Path(self._file).is_fifo():
+                raise FileError(self.label, "it is a pipe, which cannot be read twice")
             with io.BytesIO(self._file.content) if isinstance(self._file, File) else open(self._file, "rb") as stream:
                 while chunk := stream.read(CHUNK):
                     yield chunk

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -39,6 +39,7 @@ RETENTION_MARGIN = 3600.0
 """Seconds of the retention that are not relied on: the clocks of the service may differ."""
 MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
+MAX_TIMEOUT = 86_400
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
 LAST_ATTEMPT = 0.5
 """Seconds before a deadline at which a lost create is sent, and a task is read, once more."""
@@ -196,6 +197,9 @@ class Core:
         if url.scheme == "http" and not allow_insecure_http and not re.fullmatch(LOOPBACK, url.host):
             problem = "plain http shows the API key to everyone in between; use https, or allow_insecure_http=True"
             raise errors.InvalidArgument(f"base_url: {errors.shown(base_url)}: {problem}")
+        if not 0 < (number(read_timeout) or 0) <= MAX_TIMEOUT:
+            problem = f"is no number of seconds; expected more than 0 and at most {MAX_TIMEOUT}"
+            raise errors.InvalidArgument(f"read_timeout: {read_timeout!r} {problem}")
         if any(not "!" <= character <= "~" for character in api_key):
             raise errors.InvalidArgument("api_key: it has characters that a header cannot carry")
         local = ("*localhost", "127.0.0.1", "[::1]", *([url.host] if url.host.startswith("127.") else []))
@@ -270,7 +274,10 @@ class Api(AsyncOperations, AsyncRuns):
         seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
         if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0):
             raise errors.InvalidArgument(f"deadline: {deadline!r} is no number of seconds; expected 0 or more")
-        self._core, self._end = core, float("inf") if seconds is None else monotonic() + float(seconds)
+        self._core, self._end = core, float("inf")
+        # More seconds than a `float` holds are no limit.
+        with suppress(OverflowError):
+            self._end = self._end if seconds is None else monotonic() + float(seconds)
         self._is_wait = is_wait
         self._uploads: list[str] = []
 

@@ -6,6 +6,7 @@ In pytest, the fixture `inferstore_service` is a `Service`. Elsewhere, `Service.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,8 +14,9 @@ import subprocess
 import sysconfig
 import tempfile
 import threading
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import httpx
 
@@ -39,13 +41,9 @@ class Service:
     data_folder: str
     """The folder of the data, which the end of the service removes."""
 
-    def __init__(self, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
+    def __init__(self, process: _Process, ready: dict[str, Any]) -> None:
         """Takes a service that runs: see `start`."""
         self._process = process
-        # A process that is killed runs no code of its own, but the standard input of a program that it started ends.
-        watch = ["sh", "-c", 'read -r _; kill "$0"', str(process.pid)]
-        pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        self._watch = subprocess.Popen(watch, stdin=pipe, stdout=null, stderr=null) if os.name == "posix" else None
         self.base_url = ready["base_url"]
         self.api_key = ready["api_key"]
         self.data_folder = ready["data_dir"]
@@ -65,45 +63,35 @@ class Service:
 
     @classmethod
     def start(cls, *options: str) -> Self:
-        """Starts a service on free ports. `options` are further options of `inferstore serve`."""
+        """Starts a service on free ports. `options` are those of `inferstore serve`, such as `--port=8787`."""
         command = _command()
         # Settings of the person who runs the tests, such as a first key, are not those of the test.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("INFERSTORE_")}
         environment["INFERSTORE_LOG"] = "error"
+        given = {option.partition("=")[0] for option in options}
+        serve = [option for option in _SERVE if option.partition("=")[0] not in given]
         with tempfile.TemporaryFile("w+") as log:
-            process = subprocess.Popen(
-                [command, *_SERVE, *options], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-            )
-            assert process.stdout is not None
-            timeout = threading.Timer(_START_TIMEOUT, process.kill)
-            timeout.start()
+            process = _Process([command, *serve, *options], environment, log)
             try:
-                line = process.stdout.readline()
-            finally:
-                timeout.cancel()
-            if not line:
-                process.wait()
-                log.seek(0)
-                raise RuntimeError(
-                    f"{command} serve did not start, exit code {process.returncode}: {log.read().strip()}"
-                )
-        return cls(process, json.loads(line))
+                line = process.first_line()
+                if not line:
+                    code = process.wait()
+                    log.seek(0)
+                    raise RuntimeError(f"{command} serve did not start, exit code {code}: {log.read().strip()}")
+                try:
+                    ready = json.loads(line)
+                except ValueError:
+                    problem = "printed something else than where it serves"
+                    raise RuntimeError(f"{command} serve {problem}: {line.strip()[:200]}") from None
+                return cls(process, ready)
+            except BaseException:
+                process.stop()
+                raise
 
     def stop(self) -> None:
         """Stops the service. A second call has no effect."""
         self._controls.close()
-        if self._watch is not None and self._watch.stdin is not None:
-            self._watch.kill()
-            self._watch.wait()
-            self._watch.stdin.close()
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._process.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -158,10 +146,60 @@ class Service:
         return response.json().get("data")
 
 
+class _Process:
+    """A process that ends with this one, however that ends, where there is a shell."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: IO[str]) -> None:
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            # Ctrl-C of a terminal reaches the tests alone, and their end is that of the service.
+            self._process = subprocess.Popen(
+                command, stdout=pipe, stderr=log, text=True, env=environment, start_new_session=True
+            )
+        except OSError as error:
+            origin = f"{_COMMAND_VARIABLE} names it" if os.environ.get(_COMMAND_VARIABLE) else "PATH leads to it"
+            raise RuntimeError(f"the command {command[0]} cannot be started: {error.strerror}; {origin}") from None
+        self.pid = self._process.pid
+        # A process that is killed runs no code of its own, but the standard input of a program that it started ends.
+        watch = ["sh", "-c", 'read -r _; kill "$0"', str(self.pid)]
+        self._watch = None
+        with contextlib.suppress(OSError):
+            self._watch = subprocess.Popen(watch, stdin=pipe, stdout=null, stderr=null, start_new_session=True)
+
+    def first_line(self) -> str:
+        """Returns the first line of the output, or nothing if the process ends before or is late."""
+        assert self._process.stdout is not None
+        timeout = threading.Timer(_START_TIMEOUT, self._process.kill)
+        timeout.start()
+        try:
+            return self._process.stdout.readline()
+        finally:
+            timeout.cancel()
+
+    def wait(self) -> int:
+        return self._process.wait()
+
+    def stop(self) -> None:
+        if self._watch is not None and self._watch.stdin is not None:
+            self._watch.kill()
+            self._watch.wait()
+            self._watch.stdin.close()
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
 def _command() -> str:
-    """Returns the command that `INFERSTORE_COMMAND` names, that beside this Python, or that of PATH."""
+    """Returns the command that `INFERSTORE_COMMAND` names, that beside this Python or package, or that of PATH."""
     named = os.environ.get(_COMMAND_VARIABLE)
-    found = named or shutil.which("inferstore", path=sysconfig.get_path("scripts")) or shutil.which("inferstore")
+    # `pip install --target` puts it beside the packages.
+    beside = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(__file__).parents[1] / "bin")])
+    found = named or shutil.which("inferstore", path=beside) or shutil.which("inferstore")
     if not found:
         raise FileNotFoundError(
             f"there is no command inferstore: put it in PATH, as the package inferstore-bin does, or set {_COMMAND_VARIABLE} "
