@@ -14,6 +14,7 @@ import subprocess
 import sysconfig
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -71,7 +72,7 @@ class Service:
         given = {option.partition("=")[0] for option in options}
         serve = [option for option in _SERVE if option.partition("=")[0] not in given]
         with tempfile.TemporaryFile("w+") as log:
-            process = _Process([command, *serve, *options], environment, log)
+            process = _started([command, *serve, *options], environment, log)
             try:
                 line = process.first_line()
                 if not line:
@@ -192,6 +193,18 @@ class _Process:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _started(command: list[str], environment: dict[str, str], log: IO[str]) -> _Process:
+    """Starts a process in a thread, which Ctrl-C does not interrupt halfway."""
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(_Process, command, environment, log)
+        try:
+            return starting.result()
+        except BaseException:
+            if starting.exception() is None:
+                starting.result().stop()
+            raise
 
 
 def _command() -> str:
