@@ -27,6 +27,8 @@ struct Buffer {
     text: String,
     /// Number of bytes before `text`.
     dropped: u64,
+    /// Position at which the run has begun: what stands before belongs to the task of somebody else.
+    begin: u64,
     /// Beginning of a character whose other bytes have not been read.
     incomplete: Vec<u8>,
 }
@@ -36,11 +38,11 @@ impl Buffer {
         self.dropped + self.text.len() as u64
     }
 
-    /// Returns the text from a position, or what is left of it, and where that begins.
-    fn since(&self, begin: u64) -> (&str, u64) {
-        let first = begin.max(self.dropped);
+    /// Returns what is left of the text of the run, and the number of its bytes before that.
+    fn of_run(&self) -> (&str, u64) {
+        let first = self.begin.max(self.dropped);
         let text = usize::try_from(first - self.dropped).ok().and_then(|first| self.text.get(first..));
-        (text.unwrap_or_default(), first)
+        (text.unwrap_or_default(), first - self.begin)
     }
 
     fn push(&mut self, read: &[u8]) {
@@ -73,15 +75,15 @@ impl Tail {
         }
     }
 
-    pub(crate) fn end(&self) -> u64 {
-        self.0.lock().end()
+    pub(crate) fn begin_run(&self) {
+        let mut buffer = self.0.lock();
+        buffer.begin = buffer.end();
     }
 
-    /// Adds the last line to a message, and returns the end of the text too. What was written before `begin` belongs to
-    /// the task of somebody else.
-    pub(crate) fn explain(&self, what: String, begin: u64) -> (String, String) {
+    /// Adds the last line of the run to a message, and returns the end of its text too.
+    pub(crate) fn explain(&self, what: String) -> (String, String) {
         let buffer = self.0.lock();
-        let (text, _) = buffer.since(begin);
+        let (text, _) = buffer.of_run();
         let mut begin = text.len().saturating_sub(MAX_TAIL);
         while !text.is_char_boundary(begin) {
             begin += 1;
@@ -112,23 +114,21 @@ pub(crate) struct RunLog {
 #[derive(Debug, Clone)]
 struct Following {
     tail: Tail,
-    /// Position in the standard error of a worker at which the run has begun.
-    begin: u64,
     sent: u64,
 }
 
 impl RunLog {
     pub(crate) fn follow(&self, tail: &Tail) {
-        let begin = tail.end();
-        *self.following.lock() = Some(Following { tail: tail.clone(), begin, sent: begin });
+        let sent = tail.0.lock().end();
+        *self.following.lock() = Some(Following { tail: tail.clone(), sent });
     }
 
     fn unsent(&self) -> Option<(Value, u64)> {
-        let Following { tail, begin, sent } = self.following.lock().clone()?;
+        let Following { tail, sent } = self.following.lock().clone()?;
         let buffer = tail.0.lock();
         let end = buffer.end();
-        let (text, first) = buffer.since(begin);
-        (end > sent).then(|| (json!({ "text": text, "offset": first - begin }), end))
+        let (text, offset) = buffer.of_run();
+        (end > sent).then(|| (json!({ "text": text, "offset": offset }), end))
     }
 
     /// Sends the log if the service does not have all of it. A failure is of no consequence for the run.
@@ -165,6 +165,7 @@ mod tests {
         tail.0.lock().push(b"of an earlier run\n");
         let log = RunLog::default();
         assert!(log.unsent().is_none());
+        tail.begin_run();
         log.follow(&tail);
         assert!(log.unsent().is_none(), "nothing is new");
         tail.0.lock().push(b"caf\xc3");
@@ -179,7 +180,7 @@ mod tests {
         let (sent, _) = log.unsent().unwrap_or_default();
         assert_eq!(sent["text"].as_str().map(str::len), Some(MAX_TEXT));
         assert_eq!(sent["offset"], 10);
-        let (message, end) = tail.explain("it failed".to_owned(), 0);
+        let (message, end) = tail.explain("it failed".to_owned());
         assert!(message.starts_with("it failed: \u{e9}") && end.len() == MAX_TAIL);
     }
 }

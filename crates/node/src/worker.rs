@@ -73,8 +73,6 @@ pub struct WorkerProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Tail,
-    /// Position in the standard error at which the last run has begun.
-    begin: u64,
     stderr: JoinHandle<()>,
 }
 
@@ -93,8 +91,7 @@ impl WorkerProcess {
             .map_err(|cause| WorkerError::Start(format!("the worker cannot be started: {cause}")))?;
         let tail = Tail::default();
         let stderr = tokio::spawn(tail.clone().read(stderr));
-        let stdout = BufReader::new(stdout);
-        let mut worker = Self { child, _group: group, stdin, stdout, tail, begin: 0, stderr };
+        let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail, stderr };
         let ready = tokio::time::timeout(command.start_timeout, worker.read_line()).await;
         let ready = ready.map_err(|_| {
             let seconds = command.start_timeout.as_secs_f64();
@@ -122,7 +119,7 @@ impl WorkerProcess {
     /// in the middle of a run: drop the worker too.
     pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
         debug_assert!(!line.contains(&b'\n'), "a request to a worker has more than one line");
-        self.begin = self.tail.end();
+        self.tail.begin_run();
         let mut request = line.to_vec();
         request.push(b'\n');
         let written = async {
@@ -159,7 +156,7 @@ impl WorkerProcess {
             ),
             _ => ("the worker closed its output".to_owned(), None),
         };
-        let (message, stderr) = self.tail.explain(how, self.begin);
+        let (message, stderr) = self.tail.explain(how);
         WorkerError::Ended { signal, message, stderr }
     }
 }
@@ -308,7 +305,7 @@ serve({"m": lambda inputs, folder: {"read": subprocess.run(["head", "-c", "1"], 
         let script = r#"echo '{"ready": true}'; read line; echo "of one" >&2; echo done; read line; echo "$line" >&2; exit 3"#;
         let mut worker = WorkerProcess::start(&shell(script)).await?;
         worker.exchange(b"one").await?;
-        while worker.tail.end() == 0 {
+        while worker.tail.explain(String::new()).1.is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let Err(WorkerError::Ended { message, stderr, .. }) = worker.exchange(b"of two").await else {

@@ -220,7 +220,7 @@ pub(super) async fn collect(
 }
 
 fn failed(what: String, tail: &Tail) -> Failed {
-    let (message, stderr) = tail.explain(what, 0);
+    let (message, stderr) = tail.explain(what);
     Failed { detail: Some(json!({ "stderr": stderr })), ..Failed::model(message) }
 }
 

@@ -112,6 +112,24 @@ mod tests {
     use crate::outputs::Kind;
 
     #[tokio::test]
+    async fn a_worker_gives_an_output_or_an_error() -> Result<(), Box<dyn std::error::Error>> {
+        let lease: Lease = serde_json::from_value(json!({
+            "task": "a", "attempt": 1, "model": "m", "input": {}, "input_format": {}, "output_format": {},
+            "lease_seconds": 30.0
+        }))?;
+        for (line, expected) in [
+            (r#"{"output": {}, "error": {"message": "no"}}"#, "the worker gave both an output and an error"),
+            ("{}", "the worker gave neither an output nor an error"),
+        ] {
+            let script = format!(r#"echo '{{"ready": true}}'; read task; echo '{line}'"#);
+            let worker = Worker::new(&serde_json::from_value(json!({ "command": ["sh", "-c", script] }))?)?;
+            let failed = worker.run(&lease, Inputs::new(), &RunLog::default()).await.err();
+            assert_eq!(failed.map(|failed| failed.message).as_deref(), Some(expected));
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
     async fn a_task_whose_worker_cannot_start_again_is_left_to_another_node()
     -> Result<(), Box<dyn std::error::Error>> {
         let lease: Lease = serde_json::from_value(json!({
