@@ -139,9 +139,9 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
 }
 
-/// Returns true if a number has more digits than an exact decimal.
+/// Returns true if a number has more digits before its point than every exact decimal.
 fn is_long(value: &str) -> bool {
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let digits = value.trim_start_matches(['"', '-']).bytes().take_while(u8::is_ascii_digit).count();
     digits > MAX_DIGITS && value.bytes().all(|byte| byte.is_ascii_digit() || b"\"-.".contains(&byte))
 }
 

@@ -339,6 +339,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_a_terminal_would_obey_is_refused() {
+        let refused = check_texts(Some("\u{1b}[31mred"), None);
+        assert_eq!(refused, Err("the name of a model has no control characters".to_owned()));
+        assert_eq!(check_texts(Some("Rot \u{e9}"), None), Ok(()));
+    }
+
+    #[test]
     fn formats_that_inputs_cannot_be_held_against_are_refused() {
         let output = r#"{"output": {"type": "string", "position": 0}}"#;
         for (inputs, complaint) in [

@@ -88,7 +88,7 @@ impl S3Config {
         let wrong = |name, expected| refused(format!("the value of {name} is not {expected}"));
         let region = parameter("region").unwrap_or_else(|| DEFAULT_REGION.to_owned());
         if !is_region(&region) {
-            return Err(wrong("region", "of letters, digits and hyphens"));
+            return Err(wrong("region", "a name of letters, digits and hyphens"));
         }
         let text = parameter("endpoint").unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let public_text = parameter("public_endpoint").unwrap_or_else(|| text.clone());
@@ -234,6 +234,9 @@ mod tests {
             ("s3://", "it names no bucket"),
             ("s3://Bucket", "\"Bucket\" is no bucket: the name of a bucket has 3 to 63 lower-case letters"),
             ("s3://b", "\"b\" is no bucket"),
+            ("s3://files?direct=maybe", "the value of direct is not true or false"),
+            ("s3://files?style=weird", "the value of style is not path or virtual"),
+            ("s3://files?region=", "the value of region is not a name of letters"),
         ] {
             let refused = read(url).unwrap_err().to_string();
             assert!(refused.contains(why), "{url}: {refused}");

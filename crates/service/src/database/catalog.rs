@@ -41,7 +41,7 @@ impl<E: Engine> Catalog for E {
             // The lock serializes processes that start at once and publish the same models.
             db.lock_tables("models").await?;
             // In a refresh, a version of the operator stays active, and one that existed before is not activated again.
-            // Formats that the publisher states as before are no version: the operator may have added one since.
+            // Formats that the publisher states as before activate nothing: a version of the operator may be active.
             let is_due = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
                  AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id \
                    AND (commit_hash = $4 OR (is_active AND NOT is_built_in))))";

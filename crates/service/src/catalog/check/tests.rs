@@ -64,6 +64,12 @@ fn a_number_with_too_many_digits_is_refused_with_their_limit() -> Result<(), ser
             assert_eq!(found, [format!("x must be {noun} of at most 28 digits")], "{number}");
         }
     }
+    let declared = json!({ "x": { "type": "float", "position": 0 } });
+    let found = complaints(&declared, &format!(r#"{{"x": "0.{}"}}"#, "3".repeat(30)))?;
+    assert!(
+        found.first().is_some_and(|found| found.ends_with("at most 18 of them behind the point")),
+        "{found:?}"
+    );
     Ok(())
 }
 
