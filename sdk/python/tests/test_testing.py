@@ -122,7 +122,7 @@ def test_a_service_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
         testing.Service.start()
 
 
-def test_an_option_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
+def test_an_option_takes_the_place_of_the_usual_one() -> None:
     with testing.Service.start("--port=0", "--no-console") as service:
         assert service.base_url
 

@@ -75,13 +75,7 @@ struct Method {
 }
 
 /// Adds the code that the operation lacks. `generated` is the generated client.
-pub(super) fn add(
-    edits: &mut Edits<'_>,
-    root: &Path,
-    document: &Value,
-    id: &str,
-    generated: &str,
-) -> Result<()> {
+pub(super) fn add(edits: &mut Edits<'_>, document: &Value, id: &str, generated: &str) -> Result<()> {
     let found = operations(document).find(|(.., operation)| operation["operationId"] == id);
     let (path, method, _, operation) = found.with_context(|| {
         format!("{id} is no operation of the document: add it by hand, or name a neighbor with --like")
@@ -94,11 +88,11 @@ pub(super) fn add(
     let rest: Vec<_> = generated.arguments.iter().filter(|(_, kind)| !is_id(kind)).collect();
     let request = operation.get("requestBody").map(|body| example(resolved(document, body)));
     let response = example(resolved(document, &operation["responses"]["200"]));
-    let lacking = Code::read(root)?.lacks(path, operation);
+    let lacking = Code::read(edits.root)?.lacks(path, operation);
     let lacks = |place: &str| lacking.contains(&place);
 
     if lacks(HANDLERS) {
-        let file = sibling(root, path)?;
+        let file = sibling(edits.root, path)?;
         let argument = if path.contains('{') { ", ApiPath(_id): ApiPath" } else { "" };
         let body = if request.is_some() { ", _: ApiJson<serde_json::Value>" } else { "" };
         let route = format!("\n        .route(\"{path}\", axum::routing::{method}({name}))");

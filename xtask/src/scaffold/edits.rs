@@ -1,4 +1,4 @@
-//! Changes of files, which are written together or not at all.
+//! Changes of files, which are written when all of them are known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 /// The new texts of files, by their paths below the root.
 pub(super) struct Edits<'a> {
-    root: &'a Path,
+    pub(super) root: &'a Path,
     texts: BTreeMap<String, String>,
 }
 

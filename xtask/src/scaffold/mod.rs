@@ -106,7 +106,7 @@ impl Job {
         let mut edits = Edits::new(root);
         match &self.addition {
             Addition::Operation { id, .. } => {
-                code::add(&mut edits, root, &document.value, id, &generate::client(&document)?)?;
+                code::add(&mut edits, &document.value, id, &generate::client(&document)?)?;
             }
             Addition::Kind { name, like, .. } => add_model(&mut edits, name, like)?,
             Addition::Field { .. } | Addition::Word { .. } => {}
