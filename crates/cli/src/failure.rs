@@ -175,9 +175,10 @@ fn code_and_hint(error: &Error) -> (u8, String) {
              `inferstore login` stores another key",
         ),
         ErrorKind::InvalidInput | ErrorKind::TooLarge => return (exit::INPUT, hint_of_input(error)),
-        ErrorKind::CostLimitExceeded => {
-            (exit::INPUT, "raise or drop --max-cost, or choose another model; no task was created")
-        }
+        ErrorKind::CostLimitExceeded => (
+            exit::INPUT,
+            "raise or drop --max-cost or --budget, or choose another model; no task was created",
+        ),
         ErrorKind::ModelOffline => {
             (exit::INPUT, "try again later or without --require-serving; no task was created")
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
 use jaq_core::load::{self, Arena, File, Loader};
-use jaq_core::{Compiler, Ctx, Vars, compile, unwrap_valr};
+use jaq_core::{Compiler, Ctx, Exn, Vars, compile};
 use jaq_json::write::{Pp, Styles, write};
 use jaq_json::{Val, read};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
@@ -157,8 +157,15 @@ pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let (mut values, mut size) = (Vec::new(), 0);
-    for value in filter.id.run((context, input)).map(unwrap_valr) {
-        let value = value.map_err(|error| failed(&error))?.to_string();
+    for value in filter.id.run((context, input)) {
+        let value = match value.map_err(Exn::get_err) {
+            Ok(value) => value.to_string(),
+            Err(Ok(error)) => return Err(failed(&error)),
+            Err(Err(halt)) => match halt.get_halt() {
+                Ok(0) => break,
+                _ => return Err(wrong(expression, "it halts; `error(\"why\")` fails with a message")),
+            },
+        };
         size += size_of::<String>() + value.len();
         if size > MAX_FILTERED.max(4 * json.len()) {
             return Err(wrong(expression, "its output has no end, or is far larger than the JSON"));
@@ -205,6 +212,12 @@ mod tests {
     fn a_filter_without_an_end_is_refused() {
         let text = format!("{:?}", "x".repeat(100_000));
         assert!(filtered(&text, "repeat(.)").is_err_and(|failure| failure.headline.contains("no end")));
+    }
+
+    #[test]
+    fn a_filter_that_halts_ends_no_program() {
+        assert_eq!(filtered("1", "., halt, 2").ok(), Some(vec!["1".to_owned()]));
+        assert!(filtered("1", "halt_error").is_err_and(|failure| failure.headline.contains("it halts")));
     }
 
     #[test]

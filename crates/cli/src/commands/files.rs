@@ -4,6 +4,7 @@ mod list;
 mod sync;
 mod upload;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use inferstore::{Client, DownloadedFile};
 use serde_json::{Value, json};
 
 use super::outputs::{exists, is_folder, is_special, make_folder, save_to, to_stdout};
+use super::run::JOURNAL;
 use super::signals::interruptible;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -48,8 +50,8 @@ pub(crate) enum Command {
     Delete(DeleteArguments),
     /// Upload what is new in a folder of this machine, or download what is new in the storage
     ///
-    /// A file is sent if the other side has no file of this name with the same content. The same command continues after
-    /// an interruption.
+    /// A file is sent if the other side has no file of this name with the same content. Journals of runs are left out. The
+    /// same command continues after an interruption.
     Sync(sync::SyncArguments),
 }
 
@@ -225,7 +227,11 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
                 .with_hint(format!("write {}/ for a folder of that name", folder.display())));
         }
         make_folder(&session.here(&folder))?;
-        let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
+        let named = stored.into_iter().map(|file| (local_name(&file), file));
+        let (own, named): (Vec<_>, Vec<_>) = named.partition(|(name, _)| is_own(Path::new(name)));
+        own.iter().for_each(|(_, file)| session.note(left_out(file.name())));
+        check_copies(&session.here(&folder), named.iter().map(|(name, file)| (name.as_str(), file)))?;
+        let downloads = named.into_iter().map(|(name, file)| (folder.join(name), file)).collect();
         let (saved, failures) = transfers.download_all(downloads).await;
         let rows = saved.iter().map(|(path, file)| {
             let name = path.display().to_string();
@@ -265,6 +271,44 @@ fn local_name(file: &Stored) -> String {
     let name = file.own_name().filter(|name| is_file_name(name) && !name.starts_with('.'));
     let name = name.map(str::to_owned).or_else(|| name_in(&file.url));
     name.unwrap_or_else(|| "download".to_owned())
+}
+
+/// Fails when two stored files would be one in a folder, which may not tell upper from lower case.
+fn check_copies<'a>(folder: &Path, copies: impl Iterator<Item = (&'a str, &'a Stored)>) -> Result {
+    let (mut names, mut letters) = (HashMap::new(), HashMap::new());
+    let (mut twice, mut alike) = (None, None);
+    for (name, file) in copies {
+        twice = twice.or_else(|| names.insert(name, file).map(|other| (other, file)));
+        alike = alike.or_else(|| letters.insert(name.to_lowercase(), file).map(|other| (other, file)));
+    }
+    if twice.is_none() && (alike.is_none() || tells_case(folder)?) {
+        return Ok(());
+    }
+    let Some((one, other)) = twice.or(alike) else { return Ok(()) };
+    let headline = format!("{} and {} would be one file in {}", one.name(), other.name(), folder.display());
+    let hint = "rename one of them, or download it alone to another name; nothing was downloaded or deleted";
+    Err(Failure::new(exit::INPUT, headline).with_hint(hint))
+}
+
+fn tells_case(folder: &Path) -> Result<bool> {
+    let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    let probe = tempfile::Builder::new().prefix(".inferstore-case-").tempfile_in(existing);
+    let probe = probe.map_err(Failure::of_path(existing, "cannot be written"))?;
+    let name = probe.path().file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+    Ok(!existing.join(name).exists())
+}
+
+/// Returns true for a file that this command keeps in a folder: the journal of its runs, or an unfinished download.
+fn is_own(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == JOURNAL || is_unfinished(&name.to_string_lossy()))
+}
+
+fn is_unfinished(name: &str) -> bool {
+    name.rsplit_once(".inferstore-").is_some_and(|(_, rest)| rest.ends_with(".part"))
+}
+
+fn left_out(file: &str) -> String {
+    format!("{file} has the name of a journal of runs, or of an unfinished download, and is left out")
 }
 
 /// Returns true for a name that leads into no other folder.

@@ -88,7 +88,11 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
                 connection.cancels.remove(&id);
             }
             line = lines.recv(), if is_open => match line {
-                Some(line) => connection.receive(&line)?,
+                Some(Line::Message(line)) => connection.receive(&line)?,
+                Some(Line::TooLong) => {
+                    let problem = "a message has at most 4 MiB; a file is given by its path or URL";
+                    connection.fail(Value::Null, INVALID_REQUEST, problem)?;
+                }
                 None => is_open = false,
             },
         }
@@ -99,20 +103,31 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     Ok(())
 }
 
+enum Line {
+    Message(String),
+    TooLong,
+}
+
 /// The lines of a stream, which a thread reads: a read of standard input cannot be awaited.
-fn lines_of(stdin: Box<dyn Read + Send + Sync>) -> mpsc::Receiver<String> {
+fn lines_of(stdin: Box<dyn Read + Send + Sync>) -> mpsc::Receiver<Line> {
     let (sender, receiver) = mpsc::channel(MAX_WAITING);
     std::thread::spawn(move || {
         let mut stdin = BufReader::new(stdin);
         loop {
             let mut line = Vec::new();
             let read = (&mut stdin).take(MAX_MESSAGE).read_until(b'\n', &mut line);
-            // Half a line is what a killed client has left.
-            if !read.is_ok_and(|length| length > 0) || line.last() != Some(&b'\n') {
-                return;
-            }
-            let line = String::from_utf8_lossy(&line).trim().to_owned();
-            if !line.is_empty() && sender.blocking_send(line).is_err() {
+            let line = match read {
+                Ok(_) if line.ends_with(b"\n") => {
+                    Line::Message(String::from_utf8_lossy(&line).trim().to_owned())
+                }
+                Ok(length) if length as u64 == MAX_MESSAGE && stdin.skip_until(b'\n').is_ok() => {
+                    Line::TooLong
+                }
+                // Half a line is what a killed client has left.
+                _ => return,
+            };
+            let is_empty = matches!(&line, Line::Message(text) if text.is_empty());
+            if !is_empty && sender.blocking_send(line).is_err() {
                 return;
             }
         }
@@ -136,8 +151,12 @@ impl Connection<'_> {
             Err(_) => return self.fail(Value::Null, PARSE_ERROR, "the message is no JSON"),
         };
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            // A response: this server asks for nothing.
-            return Ok(());
+            // This server asks for nothing, so nobody waits for a response.
+            if message.contains_key("result") || message.contains_key("error") {
+                return Ok(());
+            }
+            let id = message.get("id").cloned().unwrap_or_default();
+            return self.fail(id, INVALID_REQUEST, "a request has a method, which is a text");
         };
         let params = message.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
         let Some(id) = message.get("id").cloned() else {
@@ -147,9 +166,13 @@ impl Connection<'_> {
             }
             return Ok(());
         };
-        if !(id.is_string() || id.is_number()) || self.cancels.contains_key(&id.to_string()) {
-            let problem = "the id must be a string or a number that no open request has";
-            return self.fail(id, INVALID_REQUEST, problem);
+        // Another number could not be returned as it was sent.
+        if !(id.is_string() || id.is_i64() || id.is_u64()) {
+            let problem = "the id must be a string or a whole number below 2^64";
+            return self.fail(Value::Null, INVALID_REQUEST, problem);
+        }
+        if self.cancels.contains_key(&id.to_string()) {
+            return self.fail(id, INVALID_REQUEST, "an open request has this id");
         }
         match method {
             "initialize" => self.send(&id, Ok(initialized(&params))),

@@ -1,5 +1,7 @@
 //! Stored files: lists in several orders, patterns, standard input, several at the same time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use inferstore_cli::exit;
 use serde_json::{Value, json};
 
@@ -238,6 +240,44 @@ fn a_service_with_short_pages_loses_no_file_and_repeats_none() {
     assert_eq!(numbers("--limit 70 --offset 45"), (5..75).rev().collect::<Vec<_>>());
     assert_eq!(numbers("--limit 3 --offset 118 --sort oldest"), [118, 119]);
     assert_eq!(numbers("--search 11"), [119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 11]);
+}
+
+#[test]
+fn files_that_are_deleted_while_they_are_listed_hide_no_other_file() {
+    let pages = AtomicUsize::new(0);
+    let origin = answering(move |request| {
+        // The oldest file is deleted behind the first page.
+        let first = usize::from(pages.fetch_add(1, Ordering::Relaxed) > 0);
+        let start = if request.contains("page=1&") { first } else { first + 100 };
+        let file = |number: usize| {
+            let (id, key) = (number.to_string(), format!("samples/{number}"));
+            json!({"id": id, "key": key, "download_url": format!("http://host/{number}")})
+        };
+        let files: Vec<Value> = (start..150.min(start + 100)).map(file).collect();
+        json!({"files": files, "total": 150 - first})
+    });
+    let mut cli = crate::support::Cli::new();
+    cli.set("INFERSTORE_BASE_URL", &format!("{origin}/api/v1"));
+    cli.set("INFERSTORE_API_KEY", "key");
+    let listed = cli.call("files delete -r samples --dry-run -q");
+    let expected: String = (1..150).map(|number| format!("http://host/{number}\n")).collect();
+    assert_eq!(listed.stdout, expected, "{listed}");
+}
+
+#[test]
+fn two_stored_files_are_not_downloaded_as_one() {
+    let local = Local::start();
+    let folder = local.cli.folder.path().join("two");
+    std::fs::create_dir(&folder).expect("it can be made");
+    for name in [".same.txt", "same.txt"] {
+        std::fs::write(folder.join(name), name).expect("it can be written");
+    }
+    assert_eq!(local.cli.call("files upload -r documents two").code, exit::DONE);
+    let copied = local.cli.call("files download -r documents copy --overwrite");
+    assert_eq!(copied.code, exit::INPUT, "{copied}");
+    assert!(copied.stderr.contains("documents/.same.txt and documents/same.txt would be one"), "{copied}");
+    let alone = local.cli.call("files download documents/.same.txt other.txt -q");
+    assert_eq!(alone.stdout, "other.txt\n", "{alone}");
 }
 
 #[test]

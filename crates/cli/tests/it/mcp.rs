@@ -124,6 +124,17 @@ fn models_are_tools_with_schemas_from_their_declarations() {
     assert_eq!(agent.receive().expect("a response")["error"]["code"], -32600);
     writeln!(agent.stdin.as_mut().expect("it is open"), "no json").expect("the server reads");
     assert_eq!(agent.receive().expect("a response")["error"]["code"], -32700);
+    agent.send(
+        &json!({"jsonrpc": "2.0", "id": 90, "method": "ping", "params": {"text": "x".repeat(5 << 20)}}),
+    );
+    let refused = agent.receive().expect("a response")["error"].take();
+    assert!(refused["message"].to_string().contains("at most 4 MiB"), "{refused}");
+    agent.send(&json!({"jsonrpc": "2.0", "id": 91, "method": 5}));
+    let refused = agent.receive().expect("a response");
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(91), &json!(-32600)));
+    agent.send(&json!({"jsonrpc": "2.0", "id": 1e30, "method": "ping"}));
+    assert_eq!(agent.receive().expect("a response")["error"]["code"], -32600);
+    agent.send(&json!({"jsonrpc": "2.0", "id": 92, "result": {}}));
     assert!(agent.end().is_empty());
 
     let mut agent = Agent::start(&local, "--model haze-removal");

@@ -214,3 +214,44 @@ fn a_killed_sync_continues_and_leaves_nothing_that_is_sent_later() {
     assert_eq!(sync(&local, "samples there -j 16").split(", ").count(), 60);
     assert_eq!(names_in(&local.cli.folder.path().join("there")).len(), 60);
 }
+
+#[test]
+fn a_journal_is_neither_sent_nor_replaced_nor_deleted() {
+    const JOURNAL: &str = "inferstore-batch.jsonl";
+    let local = Local::start();
+    write(&local, &format!("stale/{JOURNAL}"), "an earlier journal");
+    write(&local, "stale/a.txt", "a");
+    let stale = local.cli.call(&format!("files upload thumbnails stale/{JOURNAL} stale/a.txt"));
+    assert_eq!(stale.code, exit::DONE, "{stale}");
+    write(&local, &format!("out/{JOURNAL}"), "the journal of paid runs");
+    assert_eq!(sync(&local, "thumbnails out --delete"), "download a.txt");
+    let copied = local.cli.call("files download -r thumbnails out --overwrite");
+    assert!(copied.code == exit::DONE && copied.stderr.contains("is left out"), "{copied}");
+    assert_eq!(read(&local, &format!("out/{JOURNAL}")), "the journal of paid runs");
+    assert_eq!(sync(&local, "out thumbnails --delete"), "", "the stored one stays, too");
+
+    let uploaded = local.cli.call("files upload -r covers out -q");
+    assert_eq!(uploaded.stdout.lines().count(), 1, "{uploaded}");
+    // The end of a name makes no journal.
+    write(&local, &format!("own/my-{JOURNAL}"), "my own");
+    write(&local, &format!("own/inner/{JOURNAL}"), "the journal of paid runs");
+    assert_eq!(sync(&local, "own samples --delete"), format!("upload my-{JOURNAL}"));
+    assert_eq!(sync(&local, "samples copy"), format!("download my-{JOURNAL}"));
+    assert_eq!(sync(&local, "samples copy"), "");
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn a_sync_that_cannot_compare_contents_fails() {
+    let local = Local::with_controls();
+    write(&local, "here/a.txt", "one");
+    sync(&local, "here samples");
+    write(&local, "here/a.txt", "two");
+    change_time(&local, "here/a.txt", -3600);
+    local.fault(serde_json::json!({"effect": "hang_up", "operation": "headObject", "times": 20}));
+    let ended = local.cli.call("files sync here samples");
+    assert!(ended.code != exit::DONE && ended.stderr.contains("samples/a.txt: "), "{ended}");
+    // What is left of the faults is met by other requests.
+    while local.cli.call("files sync here samples --dry-run").code != exit::DONE {}
+    assert_eq!(sync(&local, "here samples"), "upload a.txt");
+}

@@ -149,6 +149,12 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    fn of(file: StorageFile) -> Option<Self> {
+        let size = file.size.and_then(|size| u64::try_from(size).ok());
+        let created = file.created_at.as_ref().and_then(Timestamp::to_system_time);
+        Some(Self { key: file.key, url: file.download_url?, size, created })
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
     }
@@ -212,17 +218,29 @@ pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -
     Ok(selected)
 }
 
-/// All files of a folder, oldest first.
+/// All files of a folder, oldest first. A deletion meanwhile moves later files to pages that were read, so a folder
+/// that has become smaller is read again.
 pub(in crate::commands) async fn all(folder: UploadFolder, client: &Client) -> Result<Vec<Stored>> {
-    let mut files = client.folder(folder.as_str()).list(FileQuery::default());
-    let mut all = Vec::new();
-    while let Some(file) = files.next().await {
-        let file = file?;
-        if let Some(url) = file.download_url {
-            let size = file.size.and_then(|size| u64::try_from(size).ok());
-            let created = file.created_at.as_ref().and_then(Timestamp::to_system_time);
-            all.push(Stored { key: file.key, url, size, created });
+    const READINGS: usize = 5;
+    let pages = client.folder(folder.as_str());
+    let mut query = FileQuery::default();
+    query.page_size = Some(100);
+    'readings: for _ in 0..READINGS {
+        let (mut all, mut read, mut total) = (Vec::new(), 0, None);
+        for number in 1.. {
+            let page = pages.page(query.clone(), number).await?;
+            if page.total.zip(total).is_some_and(|(now, before)| now < before) {
+                continue 'readings;
+            }
+            total = page.total;
+            read += page.records.len() as u64;
+            let is_last = page.records.is_empty() || total.is_some_and(|total| read >= total);
+            all.extend(page.records.into_iter().filter_map(Stored::of));
+            if is_last {
+                return Ok(all);
+            }
         }
     }
-    Ok(all)
+    Err(Failure::new(exit::FAILED, format!("files of {folder} are deleted while they are listed"))
+        .with_hint("try again when no other program deletes files"))
 }

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore::types::UploadFolder;
-use inferstore::{Client, File};
+use inferstore::{Client, ErrorKind, File};
 use serde_json::json;
 
 use super::list::{Stored, all};
-use super::upload::{Source, check_names, files};
-use super::{Transfers, is_file_name, local_name};
+use super::upload::{Source, check_names, files, without_own};
+use super::{Transfers, check_copies, is_file_name, is_own, is_unfinished, left_out, local_name};
 use crate::commands::outputs::make_folder;
-use crate::commands::run::JOURNAL;
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::lists;
 use crate::output::Report;
@@ -82,26 +81,18 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     };
     let path = PathBuf::from(path);
     let (local, left_out) = local_files(&path, is_upload, session)?;
-    let named = |file: Stored| {
-        let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
-        let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
-        Some((name, file))
-    };
-    let stored: BTreeMap<String, Stored> = all(folder, client).await?.into_iter().filter_map(named).collect();
+    let root = session.here(&path);
+    let stored = stored_files(folder, (!is_upload).then_some(&*root), client, session).await?;
     let pairs = local.iter().filter_map(|(name, file)| Some((name, file, stored.get(name)?)));
     let checks = pairs.map(|(name, file, stored)| async move {
-        is_same(file, stored, is_upload, client, session).await.then_some(name)
+        Ok::<_, Failure>(is_same(file, stored, is_upload, client, session).await?.then_some(name))
     });
-    let mut same: BTreeSet<&String> =
-        stream::iter(checks).buffer_unordered(CHECKS).filter_map(ready).collect().await;
+    let checks = stream::iter(checks).buffer_unordered(CHECKS);
+    let mut same: BTreeSet<&String> = checks.try_filter_map(|name| ready(Ok(name))).try_collect().await?;
     // The storage takes no empty file: none is sent, and a stored one of its name stays.
     for (name, file) in local.iter().filter(|(_, file)| is_upload && file.size == 0) {
         session.note(format!("{} is empty and is left out", file.path.display()));
         same.insert(name);
-    }
-    let root = session.here(&path);
-    if !is_upload {
-        check_case(&root, stored.keys())?;
     }
     for name in stored.keys().filter(|_| !is_upload) {
         let file = local.get(name).map_or_else(|| path.join(name), |file| file.path.clone());
@@ -116,7 +107,13 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let stays =
         |name: &str| behind_hash(name).is_some() || left_out.iter().any(|left_out| is_below(name, left_out));
     let is_deleted = |name: &&&String| delete && !(is_upload && stays(name));
-    let deleted = destination.difference(&source).filter(is_deleted).map(|name| (*name).clone()).collect();
+    let unwanted = destination.difference(&source).filter(is_deleted);
+    let mut deleted: BTreeSet<String> = unwanted.map(|name| (*name).clone()).collect();
+    // What a list lacks because others deleted meanwhile is in the next one.
+    if !is_upload && !deleted.is_empty() {
+        let stored = stored_files(folder, Some(&root), client, session).await?;
+        deleted.retain(|name| !stored.contains_key(name));
+    }
     let sent = source.difference(&same).map(|name| (*name).clone()).collect();
     let actions = Actions { local, stored, sent, deleted };
     if dry_run {
@@ -138,26 +135,33 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     session.output.failures(failures)
 }
 
-/// Fails when two stored files would be one, in a folder that does not tell upper from lower case.
-fn check_case<'a>(folder: &Path, mut names: impl Iterator<Item = &'a String>) -> Result {
-    let mut seen = BTreeMap::new();
-    let twice = names.find_map(|name| Some((seen.insert(name.to_lowercase(), name)?, name)));
-    let Some((one, other)) = twice else { return Ok(()) };
-    let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
-    let probe = tempfile::Builder::new().prefix(".inferstore-case-").tempfile_in(existing);
-    let probe = probe.map_err(Failure::of_path(existing, "cannot be written"))?;
-    let name = probe.path().file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-    if !existing.join(name).exists() {
-        return Ok(());
+/// The stored files by their names. Their copies in `copies` would be files of their own, beside its journal.
+async fn stored_files(
+    folder: UploadFolder,
+    copies: Option<&Path>,
+    client: &Client,
+    session: &Session,
+) -> Result<BTreeMap<String, Stored>> {
+    let files = all(folder, client).await?.into_iter();
+    let Some(copies) = copies else {
+        return Ok(files.filter_map(|file| Some((file.own_name()?.to_owned(), file))).collect());
+    };
+    let named = files.map(|file| {
+        let name = file.own_name().filter(|name| is_file_name(name)).map(str::to_owned);
+        (name.unwrap_or_else(|| local_name(&file)), file)
+    });
+    let (own, stored): (Vec<_>, Vec<_>) = named.partition(|(name, _)| is_own(Path::new(name)));
+    for (_, file) in own {
+        session.note(left_out(file.name()));
     }
-    Err(Failure::usage(format!("{one} and {other} would be one file in {}", folder.display()))
-        .with_hint("rename one of them; nothing was downloaded or deleted"))
+    check_copies(copies, stored.iter().map(|(name, file)| (name.as_str(), file)))?;
+    Ok(stored.into_iter().collect())
 }
 
 /// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.
 type Found = (BTreeMap<String, Local>, Vec<String>);
 
-/// The files below a folder by their stored names: a-b.png for a/b.png. Unfinished downloads and journals are left out.
+/// The files below a folder by their stored names: a-b.png for a/b.png.
 fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found> {
     let root = session.here(path);
     if !root.is_dir() {
@@ -167,13 +171,11 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<Found
             false => Ok(Found::default()),
         };
     }
-    let entries = files(&[path.to_owned()], true, session)?;
+    let (entries, mut left_out) = without_own(files(&[path.to_owned()], true, session)?, session);
     check_names(&entries, false)?;
-    let (mut found, mut left_out) = Found::default();
+    let mut found = BTreeMap::new();
     for (path, name) in entries {
-        let Some(name) = name.filter(|name| !is_unfinished(name) && !name.ends_with(JOURNAL)) else {
-            continue;
-        };
+        let Some(name) = name else { continue };
         let here = session.here(&path);
         match std::fs::metadata(&here) {
             Ok(metadata) if metadata.is_file() => {
@@ -207,11 +209,6 @@ fn is_behind_link(folder: &Path, path: &Path) -> bool {
     folders.take_while(|path| path != folder).any(|path| path.is_symlink())
 }
 
-/// Returns true for the name of a download that has not ended, in a folder of its own name or not.
-fn is_unfinished(name: &str) -> bool {
-    name.rsplit_once(".inferstore-").is_some_and(|(_, rest)| rest.ends_with(".part"))
-}
-
 /// Deletes what downloads that were killed have left in a folder. One that goes on has written lately.
 fn delete_unfinished(folder: &Path) {
     const KILLED_SINCE: Duration = Duration::from_mins(10);
@@ -227,18 +224,31 @@ fn delete_unfinished(folder: &Path) {
 
 /// Returns true when both files have the same content, by the MD5 that a HEAD request returns. In a storage without it,
 /// files of the same size are the same if that of the destination is the later one.
-async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client, session: &Session) -> bool {
+async fn is_same(
+    file: &Local,
+    stored: &Stored,
+    is_upload: bool,
+    client: &Client,
+    session: &Session,
+) -> Result<bool> {
     if stored.size.is_some_and(|size| size != file.size) {
-        return false;
+        return Ok(false);
     }
-    let etag = client.download(stored.url.as_str()).etag().await.ok().flatten();
+    let etag = match client.download(stored.url.as_str()).etag().await {
+        Ok(etag) => etag,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.is_retryable() => return Err(Failure::from(error).about(stored.name())),
+        // A storage may refuse HEAD requests.
+        Err(_) => None,
+    };
     if let Some(etag) = etag.filter(|etag| etag.len() == 32) {
         let path = session.here(&file.path);
         let hashed = tokio::task::spawn_blocking(move || md5_of(&path)).await;
-        return matches!(hashed, Ok(Ok(hash)) if hash == etag.to_lowercase());
+        return Ok(matches!(hashed, Ok(Ok(hash)) if hash == etag.to_lowercase()));
     }
     let times = stored.created.zip(file.modified);
-    times.is_some_and(|(created, modified)| if is_upload { created >= modified } else { modified >= created })
+    let is_later = |(created, modified)| if is_upload { created >= modified } else { modified >= created };
+    Ok(times.is_some_and(is_later))
 }
 
 impl Actions {

@@ -8,7 +8,7 @@ use inferstore::types::UploadFolder;
 use inferstore::{Client, File, UploadedFile};
 use serde_json::json;
 
-use super::{Ended, Transfers};
+use super::{Ended, Transfers, is_own, left_out};
 use crate::commands::api::read_stdin;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -77,7 +77,7 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
         })?;
         sources.push(Source { label: name.clone(), file: File::bytes(name, read_stdin(session)?) });
     } else {
-        let files = files(&paths, recursive, session)?;
+        let (files, _) = without_own(files(&paths, recursive, session)?, session);
         check_names(&files, name.is_some())?;
         for (path, name_of_path) in files {
             let file = File::path(session.here(&path));
@@ -151,6 +151,15 @@ pub(super) fn files(paths: &[PathBuf], recursive: bool, session: &Session) -> Re
         }
     }
     Ok(files)
+}
+
+/// Leaves out what this command keeps in a folder, with a note, and returns the names of that.
+pub(super) fn without_own(files: Vec<Named>, session: &Session) -> (Vec<Named>, Vec<String>) {
+    // A file without a name of its own was given by the caller.
+    let (own, files): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|(path, name)| name.is_some() && is_own(path));
+    own.iter().for_each(|(path, _)| session.note(left_out(&path.display().to_string())));
+    (files, own.into_iter().filter_map(|(_, name)| name).collect())
 }
 
 /// Returns a name that the storage takes: control characters, and what is not UTF-8, become `_`.
