@@ -40,7 +40,7 @@ impl ClockWatch {
         if u128::from(jump.unsigned_abs()) > MAX_JUMP.as_millis() {
             tracing::warn!(
                 seconds = jump / 1000,
-                "the clock was set, or the machine slept: for an hour, nothing is deleted by its age or billed"
+                "the clock was set, or the machine slept: for an hour, nothing is billed, or deleted or failed by its age"
             );
             // From here on, a gap in the metered time is the jump, not the time of a stopped service.
             (state.since, state.unmetered) = (Some(at), Duration::ZERO);

@@ -61,7 +61,7 @@ struct Job {
     is_due_at_start: bool,
     /// True if the job fails tasks of silent nodes, which need time to reconnect after an outage.
     needs_heartbeats: bool,
-    /// True if the job bills, or deletes by age: a wrong clock would do lasting damage.
+    /// True if the job bills, or deletes or fails by age: a wrong clock would do lasting damage.
     needs_proven_clock: bool,
     interval: Duration,
     run: for<'a> fn(&'a Jobs) -> BoxFuture<'a, Result<()>>,
@@ -83,7 +83,7 @@ fn all(jobs: &Jobs) -> [Job; 10] {
     [
         by_age("storage billing", billing, |jobs| Box::pin(bill_storage(jobs))),
         Job { needs_heartbeats: true, ..job(EXPIRED_LEASES, leases, |jobs| Box::pin(fail_abandoned(jobs))) },
-        job(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |jobs| Box::pin(fail_queued(jobs))),
+        by_age(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |jobs| Box::pin(fail_queued(jobs))),
         by_age("retention", HOUR, |jobs| Box::pin(delete_old(jobs))),
         by_age("sweeper", HOUR, |jobs| Box::pin(jobs.objects.run_sweeper())),
         by_age("upload targets", RECONCILE_INTERVAL, |jobs| Box::pin(jobs.objects.forget_targets())),

@@ -134,6 +134,7 @@ macro_rules! conformance {
                 no_write_that_removes_outputs_is_long
                 outputs_of_a_success_and_logs_stay_until_they_are_old;
             retention: retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
+                retention_deletes_behind_a_task_that_ended_later
                 retention_deletes_more_than_one_transaction_takes
                 retention_deletes_around_any_number_of_tasks_that_have_not_ended
                 retention_adds_up_sums_beyond_the_largest_amount;

@@ -46,6 +46,16 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     assert_eq!(earned.smallest(), 15, "what was earned stays");
 }
 
+pub(crate) async fn retention_deletes_behind_a_task_that_ended_later(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let later = NOW.after(Duration::from_hours(1));
+    for ended in [later, NOW, NOW] {
+        let task = fixture.create_task(fixture.customer, 0, NOW).await;
+        fixture.database.cancel(fixture.customer, &task, ended).await.unwrap();
+    }
+    assert_eq!(fixture.database.delete_ended_tasks(later, later).await.unwrap(), 2);
+}
+
 pub(crate) async fn retention_deletes_more_than_one_transaction_takes(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let mut old = 0;

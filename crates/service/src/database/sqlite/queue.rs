@@ -21,7 +21,8 @@ use crate::database::shared_sql::{
 use crate::ledger::{Money, Movement, Origin, Purse, Reason, Split};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, KEY_RETENTION, KeyedCreate,
-    LeaseRules, LeaseState, ModelLoad, NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
+    LeaseRules, LeaseState, ModelLoad, NewTask, NodeEnd, Queue, RETENTION_BATCH, Serving, Slot, Status, Task,
+    TaskSummary,
 };
 
 #[async_trait]
@@ -202,7 +203,8 @@ impl Queue for SqliteDatabase {
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
-        for account in self.all(retention::ACCOUNTS, engine::params![ended_before], column).await? {
+        let which = engine::params![ended_before, i64::from(RETENTION_BATCH)];
+        for account in self.all(retention::ACCOUNTS, which, column).await? {
             // Small transactions, so that other writes run in between.
             loop {
                 let batch = self.write(move |db| retention::delete(db, account, ended_before, now)).await?;

@@ -11,9 +11,9 @@ use crate::database::records::triple;
 use crate::database::values::json;
 use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE \
-     (SELECT status IN ('in_queue', 'computing') OR updated_at < ? FROM tasks \
-      WHERE account = accounts.id ORDER BY place LIMIT 1)";
+pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE EXISTS ( \
+     SELECT 1 FROM tasks WHERE account = accounts.id AND place < first_place + ?2 + unfinished \
+     AND status IN ('success', 'failed', 'canceled') AND updated_at < ?1)";
 
 pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let oldest: Vec<(i64, Status, Moment)> = db.all(
