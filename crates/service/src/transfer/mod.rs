@@ -75,7 +75,8 @@ impl DataLocation {
                 .with_hint("name the data folder with --data-dir, or a PostgreSQL with --database"));
         }
         check_outside(folder, &self.data_dir, &|| format!("exporting to {}", folder.display()))?;
-        let (_lock, database) = self.open().await?;
+        let lock = self.lock()?;
+        let database = self.open(lock.as_ref()).await?;
         let exported = self.export_opened(&*database, folder).await;
         database.close(Instant::now()).await;
         exported.map_err(Error::of_copy)
@@ -121,8 +122,14 @@ impl DataLocation {
     pub async fn import(&self, folder: &Path) -> Result<Transferred, Error> {
         let (manifest, id) = Manifest::read(folder)?;
         let copies = manifest.check(folder)?;
-        let (_lock, database) = self.open().await?;
-        let imported = self.import_opened(&*database, folder, manifest, copies, id).await;
+        let destination = Destination::new(self.objects.as_ref(), &self.data_dir.join(OBJECTS), &id)?;
+        let lock = self.lock()?;
+        // A kill leaves no new database that a service would start on.
+        if self.database.is_none() && !self.data_dir.join(database::FILE).is_file() {
+            destination.claim(manifest.pairing.as_deref()).await?;
+        }
+        let database = self.open(lock.as_ref()).await?;
+        let imported = self.import_opened(&*database, folder, manifest, copies, (id, destination)).await;
         database.close(Instant::now()).await;
         imported
     }
@@ -133,10 +140,9 @@ impl DataLocation {
         folder: &Path,
         manifest: Manifest,
         copies: Vec<BlobCopy>,
-        id: String,
+        (id, destination): (String, Destination),
     ) -> Result<Transferred> {
         let remote = self.objects.as_ref();
-        let destination = Destination::new(remote, &self.data_dir.join(OBJECTS), &id)?;
         if database.setting(IMPORT).await?.as_ref() == Some(&id) {
             // An earlier import may have been killed between its rows and the marker of the files.
             if let Some(pairing) = database.setting(PAIRING).await? {
@@ -165,18 +171,20 @@ impl DataLocation {
         Ok(manifest.transferred())
     }
 
-    /// Opens the database, and locks the data folder against a service where anything is in it.
-    async fn open(&self) -> Result<(Option<Folder>, Arc<dyn Database>)> {
+    /// Locks the data folder against a service where anything is in it.
+    fn lock(&self) -> Result<Option<Folder>> {
         let is_used = self.database.is_none() || self.objects.is_none();
-        let data = Data::Folder(self.data_dir.clone());
-        let folder = is_used.then(|| Folder::open(&data, false)).transpose()?;
+        is_used.then(|| Folder::open(&Data::Folder(self.data_dir.clone()), false)).transpose()
+    }
+
+    async fn open(&self, folder: Option<&Folder>) -> Result<Arc<dyn Database>> {
         let database = match &self.database {
             Some(url) => database::connect(&url.0).await?,
             None => database::open(&self.data_dir, Durability::Full).await?,
         };
-        if let Some(folder) = &folder {
+        if let Some(folder) = folder {
             folder.restrict_entries();
         }
-        Ok((folder, database))
+        Ok(database)
     }
 }

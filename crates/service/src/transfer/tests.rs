@@ -156,7 +156,7 @@ fn file_names(export: &Path) -> TestResult<Vec<String>> {
     files.lines().map(name).collect()
 }
 
-fn refusal<T>(result: Result<T, crate::Error>) -> String {
+fn refusal<T, E: ToString>(result: Result<T, E>) -> String {
     result.err().map(|refused| refused.to_string()).unwrap_or_default()
 }
 
@@ -216,12 +216,18 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResul
     fs::create_dir_all(stored.parent().ok_or("no folder")?)?;
     fs::copy(path("export/files").join(at(&names[0])), stored)?;
     let half = start(Config::folder(path("new"))).await;
-    assert!(
-        half.is_err_and(|cause| cause.to_string().contains("another database")),
-        "nothing starts on a half"
-    );
+    assert!(refusal(half).contains("has not ended"), "nothing starts on a half");
 
     fs::rename(path("away"), &file)?;
+    // As if a kill came before there was a database.
+    fs::create_dir_all(path("killed/inferstore.db"))?;
+    let killed = DataLocation::new(path("killed"), None, None);
+    assert!(refusal(killed.import(&path("export")).await).contains("inferstore.db"));
+    fs::remove_dir(path("killed/inferstore.db"))?;
+    let fresh = start(Config::folder(path("killed"))).await;
+    assert!(refusal(fresh).contains("has not ended"));
+    assert_eq!(killed.import(&path("export")).await?, exported);
+
     assert_eq!(target.import(&path("export")).await?, exported);
     let service = start(Config::folder(path("new"))).await?;
     caller.check(&service).await?;

@@ -23,6 +23,8 @@ use crate::{Error, Result};
 /// The setting of the database, and the file in the folder, that hold the identifier.
 pub(crate) const SETTING: &str = "objects";
 const MARKER: &str = "id";
+/// Start of the identifier while an import fills the files.
+const IMPORTING: &str = "import of ";
 pub(crate) const IN_BUCKET: &str = "objects are in a bucket";
 
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
@@ -73,7 +75,7 @@ impl Destination {
             None => None,
         };
         let shown = remote.map_or_else(|| folder.display().to_string(), S3Config::description);
-        Ok(Self { bucket, folder: folder.to_owned(), shown, importing: format!("import of {export}") })
+        Ok(Self { bucket, folder: folder.to_owned(), shown, importing: format!("{IMPORTING}{export}") })
     }
 
     /// Opens the folder or the bucket, and marks it. It must be empty, or the same import has begun to fill it, or it has the
@@ -221,6 +223,10 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
         // Folders of earlier versions have no identifier.
         (_, None) => !is_new,
     };
+    if marker.as_deref().is_some_and(|marker| marker.starts_with(IMPORTING)) {
+        let hint = "run the import again, or move the data folder away to begin without its data";
+        return Err(Error::new(action(), "an import into it has not ended").with_hint(hint));
+    }
     if !belong_together && has_blobs(folder).map_err(failed)? {
         let cause = "it holds the files of another database, and the one in use is new, empty or not that one; \
                      put that database back (both inferstore.db and inferstore.db-wal), or name it with \
