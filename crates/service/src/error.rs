@@ -34,6 +34,7 @@ enum Kind {
 pub(crate) enum DiskFailure {
     Full,
     /// Full disk of a database server.
+    #[cfg(feature = "postgres")]
     ServerFull,
     NotWritable,
     /// Failure of SQLite to open a file, which has several causes.
@@ -192,6 +193,7 @@ impl DiskFailure {
                 "make room on the disk of the data folder, or raise the quota; a service that runs goes on \
                  by itself then"
             }
+            #[cfg(feature = "postgres")]
             Self::ServerFull => "make room on the disk of the database server, or raise its quota",
             Self::NotWritable => {
                 "let the user of the service write to the data folder and everything in it, or choose \

@@ -94,7 +94,8 @@ async fn perform(admin: &Admin, username: &str, adjustment: &Adjustment, doing: 
         }
         Adjusted::ReferenceUsed => {
             let reference = adjustment.reference.as_deref().unwrap_or_default();
-            refused(format!("the reference {reference:?} was used for another amount"))
+            let other = "another amount, or for a debit, a credit or free credits instead";
+            refused(format!("the reference {reference:?} was used for {other}"))
         }
         Adjusted::TooLittle { owned } => refused(format!("{username:?} has only {owned}")),
     }

@@ -1,6 +1,7 @@
 //! Operator's client: calls a running service through its socket, or opens the data of a stopped service.
 
 use std::path::Path;
+use std::time::Duration;
 use std::{fmt, io};
 
 use axum::Router;
@@ -9,6 +10,7 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Method, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::service::Service;
@@ -16,6 +18,9 @@ use crate::admin::http;
 #[cfg(unix)]
 use crate::admin::socket;
 use crate::{Error, database};
+
+/// Time within which a running service has to respond to the first request.
+const MAX_SILENCE: Duration = Duration::from_secs(10);
 
 /// Calls the administration of a service, running or (in this process) stopped. `docs/admin-http.md` has the requests.
 ///
@@ -104,7 +109,15 @@ impl AdminClient {
                     .await
                     .map_err(|cause| Error::new("connecting to the service", cause))?;
                 tokio::spawn(connection);
-                return Ok(Self { transport: Transport::Running(sender) });
+                let mut client = Self { transport: Transport::Running(sender) };
+                // Any response will do: a call has no limit of its own, since a backup takes hours.
+                if timeout(MAX_SILENCE, client.call("GET", &[""], None)).await.is_err() {
+                    let cause =
+                        format!("the service there did not respond within {} s", MAX_SILENCE.as_secs());
+                    let hint = "its process is stopped, or its disk hangs: look at the log";
+                    return Err(Error::new(opening(), cause).with_hint(hint));
+                }
+                return Ok(client);
             }
             Err(cause) => check(&cause)?,
         }
@@ -187,4 +200,19 @@ fn path(segments: &[&str]) -> String {
 
 fn encoded(text: &str) -> PercentEncode<'_> {
     utf8_percent_encode(text, NON_ALPHANUMERIC)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_stands_still_is_an_error() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let address = socket::Address::of(folder.path())?;
+        let _silent = tokio::net::UnixListener::bind(&address.path)?;
+        let opened = AdminClient::open(folder.path()).await;
+        assert!(opened.is_err_and(|cause| cause.to_string().contains("did not respond within 10 s")));
+        Ok(())
+    }
 }
