@@ -85,10 +85,8 @@ impl App {
         let file = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-console.txt", 1);
         let path = "/api-key/storage/upload/create-presigned-url";
         let Ok(body) = to_raw_value(&file) else { return };
-        let target: Value = match within(self.client.request(Method::POST, path, Some(body))).await {
-            Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
-            Err(_) => return,
-        };
+        let sent = within(self.client.request(Method::POST, path, Some(body))).await;
+        let target: Value = sent.ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         if let Some(url) = target["data"]["download_url"].as_str().and_then(|url| Url::parse(url).ok()) {
             self.storage.get_or_init(|| origin(&url));
         }
@@ -117,15 +115,13 @@ impl App {
         });
         // SSRF protection: a remote service must not make this machine read its local network.
         if is_local(self.client.base_url()) == Some(false) {
-            let refusal = "The file is said to be in the local network, unlike the service.";
-            let is_elsewhere = |url: &str| is_local(url) == Some(false);
-            if !is_elsewhere(&url) {
-                return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", refusal));
-            }
-            download = download.url_filter(move |url| match is_elsewhere(url.as_str()) {
-                true => Ok(()),
-                false => Err(refusal.to_owned()),
-            });
+            let check = |url: &str| match is_local(url) {
+                Some(false) => Ok(()),
+                _ => Err("The file is said to be in the local network, unlike the service."),
+            };
+            let refused = |text| Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
+            check(&url).map_err(refused)?;
+            download = download.url_filter(move |url| check(url.as_str()).map_err(str::to_owned));
         }
         let download = download.to_file(self.folder.join(random_id()?)).await;
         let download = download.map_err(|error| named(error, name_of(&url)))?;
@@ -161,10 +157,8 @@ pub(crate) fn name_of(url: &str) -> &str {
 pub(crate) fn original_name(url: &str) -> String {
     let name = percent_decode_str(name_of(url)).decode_utf8_lossy().into_owned();
     let is_random = |prefix: &str| prefix.len() == 32 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match name.split_once('-') {
-        Some((prefix, rest)) if is_random(prefix) && !rest.is_empty() => rest.to_owned(),
-        _ => name,
-    }
+    let named = name.split_once('-').filter(|(prefix, rest)| is_random(prefix) && !rest.is_empty());
+    named.map_or(&*name, |(_, rest)| rest).to_owned()
 }
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
@@ -179,10 +173,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
         kept.name.clone_from(name);
     }
     let served = served_type(&kept.mime);
-    let response = match ServeFile::new(&*kept.path).oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
+    let Ok(response) = ServeFile::new(&*kept.path).oneshot(request).await;
     let mut response = response.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(served));
@@ -212,8 +203,10 @@ fn small_picture(path: &Path) -> Option<(&'static str, Vec<u8>)> {
     let mut reader = ImageReader::open(path).ok()?.with_guessed_format().ok()?;
     let mut limits = image::Limits::default();
     limits.max_alloc = Some(MAX_PIXELS_MEMORY);
-    reader.limits(limits);
+    reader.limits(limits.clone());
     let mut decoder = reader.into_decoder().ok()?;
+    // The decoder does not count the pixels themselves.
+    limits.reserve(decoder.total_bytes()).ok()?;
     let orientation = decoder.orientation().ok()?;
     let mut small = DynamicImage::from_decoder(decoder).ok()?.thumbnail(THUMBNAIL, THUMBNAIL);
     small.apply_orientation(orientation);

@@ -1,8 +1,10 @@
 //! Access control of the console: checks `Host`, `Origin` and token of every request; headers stop foreign content.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use axum::extract::Request;
+use axum::Form;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY, REFRESH, SET_COOKIE,
     X_CONTENT_TYPE_OPTIONS,
@@ -11,6 +13,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, html};
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::assets::ICON;
 use crate::failure::Failure;
@@ -69,9 +73,19 @@ impl Guard {
         token.as_bytes().ct_eq(self.token.as_bytes()).into()
     }
 
-    pub(crate) fn admit_form(&self, form: &Words) -> Response {
-        let path = word(form, "page");
-        match self.has_token(word(form, "address")) {
+    /// Admits a browser by a form with the token. Anyone may send one, so it is small, soon there, and one of few.
+    pub(crate) async fn admit_form(&self, mut request: Request) -> Response {
+        static READS: Semaphore = Semaphore::const_new(16);
+        DefaultBodyLimit::max(16 * 1024).apply(&mut request);
+        let form = match READS.try_acquire() {
+            Ok(_permit) => {
+                timeout(Duration::from_secs(5), Form::<Words>::from_request(request, &())).await.ok()
+            }
+            Err(_) => None,
+        };
+        let form = form.and_then(Result::ok).map(|Form(form)| form).unwrap_or_default();
+        let path = word(&form, "page");
+        match self.has_token(word(&form, "address")) {
             true => self.admit(if is_page(path) { path } else { "" }),
             false => not_admitted(path, true),
         }
@@ -92,8 +106,7 @@ impl Guard {
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
         if !is_own_host || !is_own_origin || !is_own_site {
             let text = "Another site sent this request, or sent it to another name than this console's, or the request lacks its Origin.";
-            let refused = Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
-            return Some(refused.into_response());
+            return Some(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text).into_response());
         }
         let path = request.uri().path();
         let admission = request.uri().query().filter(|query| path == "/" && query.starts_with("token="));
@@ -145,4 +158,41 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
     set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     set(CACHE_CONTROL, "no-store");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use axum::body::Body;
+    use axum::http::header::CONTENT_TYPE;
+    use futures_util::{FutureExt, stream};
+
+    use super::*;
+
+    fn form(body: Body) -> Request {
+        let mut form = Request::new(body);
+        *form.method_mut() = Method::POST;
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        form.headers_mut().insert(CONTENT_TYPE, kind);
+        form
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn forms_of_strangers_are_small_few_and_soon_there() {
+        let guard = Guard::new(0, "token".to_owned());
+        let status = async |body| guard.admit_form(form(body)).await.status();
+        assert_eq!(status(Body::from("address=token")).await, StatusCode::OK);
+        let large = format!("address=token&page={}", "a".repeat(20_000));
+        assert_eq!(status(Body::from(large)).await, StatusCode::UNAUTHORIZED);
+
+        let endless = || Body::from_stream(stream::pending::<io::Result<&str>>());
+        let mut first: Vec<_> = (0..16).map(|_| Box::pin(status(endless()))).collect();
+        assert!(first.iter_mut().all(|form| form.as_mut().now_or_never().is_none()));
+        assert_eq!(status(endless()).now_or_never(), Some(StatusCode::UNAUTHORIZED));
+        for form in first {
+            assert_eq!(form.await, StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(status(Body::from("address=token")).await, StatusCode::OK);
+    }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{FromRequest, Query, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::{Client, PollInterval};
@@ -41,7 +41,6 @@ use crate::failure::{Failure, Result};
 use crate::guard::Guard;
 use crate::pages::{account, catalog, keys, model, reference, run, storage, task};
 use crate::state::{App, random_id};
-use crate::text::Words;
 
 /// Poll interval of a console with its service in the same process, where a read is cheap.
 pub const LOCAL_POLL: PollInterval =
@@ -167,10 +166,7 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         storage::check_folder(folder)?;
     }
     match (method.as_str(), &path[..]) {
-        ("POST", ["admit"]) => {
-            let form = axum::Form::<Words>::from_request(request, &()).await;
-            Ok(app.guard.admit_form(&form.map(|axum::Form(form)| form).unwrap_or_default()))
-        }
+        ("POST", ["admit"]) => Ok(app.guard.admit_form(request).await),
         ("GET", [""]) => catalog::show(app, &query).await,
         ("GET", ["models", id]) => model::show(app, id, &query).await,
         ("POST", ["models", id]) => model::run(app, id, request).await,

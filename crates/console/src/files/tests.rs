@@ -8,6 +8,7 @@ use std::net::TcpListener;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::{Client, ClientBuilder, reqwest};
 
+use super::*;
 use crate::state::App;
 
 fn console_of(base_url: &str) -> App {
@@ -121,4 +122,28 @@ async fn a_path_of_this_machine_is_never_read() {
         let text = refusal(&here, path).await;
         assert!(text.contains("not a URL with http or https"), "{path}: {text}");
     }
+}
+
+/// A picture of 250 bytes that states 12,000 times 12,000 pixels: 432 MB in memory.
+fn bomb() -> Vec<u8> {
+    let mut bytes = b"\xff\xd8\xff\xdb\0\x43\0".to_vec();
+    bytes.extend([1; 64]);
+    bytes.extend(b"\xff\xc0\0\x11\x08\x2e\xe0\x2e\xe0\x03\x01\x11\0\x02\x11\0\x03\x11\0");
+    for class in [0, 0x10] {
+        bytes.extend([0xff, 0xc4, 0, 20, class, 1]);
+        bytes.extend([0; 16]);
+    }
+    bytes.extend(b"\xff\xda\0\x0c\x03\x01\0\x02\0\x03\0\0\x3f\0");
+    bytes.extend([0; 100]);
+    bytes.extend(b"\xff\xd9");
+    bytes
+}
+
+#[test]
+fn a_picture_whose_pixels_are_too_many_has_no_thumbnail() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), bomb()).expect("it can be written");
+    let reader = ImageReader::open(file.path()).expect("it is there").with_guessed_format().expect("a type");
+    assert_eq!(reader.into_dimensions().ok(), Some((12_000, 12_000)));
+    assert!(small_picture(file.path()).is_none());
 }
