@@ -130,19 +130,23 @@ def test_an_option_takes_the_place_of_the_usual_one() -> None:
 def test_a_start_that_fails_or_is_interrupted_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, pid = tmp_path / "program", tmp_path / "pid"
+    program, pid, ended = tmp_path / "program", tmp_path / "pid", tmp_path / "ended"
     monkeypatch.setenv("INFERSTORE_COMMAND", str(program))
+    # Python raises nothing where SIGINT is ignored, as in a background job of a shell.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:
         while not pid.exists() or not pid.read_text().strip():
             time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
+        # To this thread: what the main thread waits for does not end by it, as with Ctrl-C just before a wait.
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
     for says, expected, match in (
         ("echo hello", RuntimeError, "serve printed something else than where it serves: hello"),
         (":", KeyboardInterrupt, None),
     ):
-        program.write_text(f"#!/bin/sh\necho $$ > {pid}\n{says}\nexec sleep 600\n")
+        endless = "while :; do sleep 0.05; done"
+        program.write_text(f"#!/bin/sh\ntrap 'echo > {ended}; exit' TERM\necho $$ > {pid}\n{says}\n{endless}\n")
         program.chmod(0o700)
         if expected is KeyboardInterrupt:
             threading.Thread(target=interrupt).start()
@@ -151,3 +155,6 @@ def test_a_start_that_fails_or_is_interrupted_leaves_no_process(
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
         pid.unlink()
+        # It was told to end, and not killed when the time of a start was over.
+        ended.unlink()
+    signal.signal(signal.SIGINT, before)

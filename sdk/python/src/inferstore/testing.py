@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sysconfig
@@ -71,9 +72,11 @@ class Service:
         environment["INFERSTORE_LOG"] = "error"
         given = {option.partition("=")[0] for option in options}
         serve = [option for option in _SERVE if option.partition("=")[0] not in given]
-        with tempfile.TemporaryFile("w+") as log:
-            process = _started([command, *serve, *options], environment, log)
+        with tempfile.TemporaryFile("w+") as log, ThreadPoolExecutor(1) as pool:
+            # Ctrl-C does not interrupt a thread halfway.
+            starting = pool.submit(_Process, [command, *serve, *options], environment, log)
             try:
+                process = starting.result()
                 line = process.first_line()
                 if not line:
                     code = process.wait()
@@ -86,7 +89,8 @@ class Service:
                     raise RuntimeError(f"{command} serve {problem}: {line.strip()[:200]}") from None
                 return cls(process, ready)
             except BaseException:
-                process.stop()
+                if starting.exception() is None:
+                    starting.result().stop()
                 raise
 
     def stop(self) -> None:
@@ -169,11 +173,15 @@ class _Process:
 
     def first_line(self) -> str:
         """Returns the first line of the output, or nothing if the process ends before or is late."""
-        assert self._process.stdout is not None
+        stdout = self._process.stdout
+        assert stdout is not None
         timeout = threading.Timer(_START_TIMEOUT, self._process.kill)
         timeout.start()
         try:
-            return self._process.stdout.readline()
+            # Ctrl-C just before a read does not end it, so this waits in steps. Windows cannot wait for a pipe.
+            while os.name == "posix" and not select.select([stdout], [], [], 0.1)[0]:
+                pass
+            return stdout.readline()
         finally:
             timeout.cancel()
 
@@ -193,18 +201,6 @@ class _Process:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-
-
-def _started(command: list[str], environment: dict[str, str], log: IO[str]) -> _Process:
-    """Starts a process in a thread, which Ctrl-C does not interrupt halfway."""
-    with ThreadPoolExecutor(1) as pool:
-        starting = pool.submit(_Process, command, environment, log)
-        try:
-            return starting.result()
-        except BaseException:
-            if starting.exception() is None:
-                starting.result().stop()
-            raise
 
 
 def _command() -> str:
