@@ -111,8 +111,8 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let mut deleted: BTreeSet<String> = unwanted.map(|name| (*name).clone()).collect();
     // What a list lacks because others deleted meanwhile is in the next one.
     if !is_upload && !deleted.is_empty() {
-        let stored = stored_files(folder, Some(&root), client, session).await?;
-        deleted.retain(|name| !stored.contains_key(name));
+        let stored: BTreeSet<String> = all(folder, client).await?.iter().map(name_of_copy).collect();
+        deleted.retain(|name| !stored.contains(name));
     }
     let sent = source.difference(&same).map(|name| (*name).clone()).collect();
     let actions = Actions { local, stored, sent, deleted };
@@ -135,7 +135,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     session.output.failures(failures)
 }
 
-/// The stored files by their names. Their copies in `copies` would be files of their own, beside its journal.
+/// The stored files by their names. Fails if two of them would be one file in `copies`, and leaves out journals there.
 async fn stored_files(
     folder: UploadFolder,
     copies: Option<&Path>,
@@ -146,16 +146,18 @@ async fn stored_files(
     let Some(copies) = copies else {
         return Ok(files.filter_map(|file| Some((file.own_name()?.to_owned(), file))).collect());
     };
-    let named = files.map(|file| {
-        let name = file.own_name().filter(|name| is_file_name(name)).map(str::to_owned);
-        (name.unwrap_or_else(|| local_name(&file)), file)
-    });
+    let named = files.map(|file| (name_of_copy(&file), file));
     let (own, stored): (Vec<_>, Vec<_>) = named.partition(|(name, _)| is_own(Path::new(name)));
     for (_, file) in own {
         session.note(left_out(file.name()));
     }
     check_copies(copies, stored.iter().map(|(name, file)| (name.as_str(), file)))?;
     Ok(stored.into_iter().collect())
+}
+
+fn name_of_copy(file: &Stored) -> String {
+    let name = file.own_name().filter(|name| is_file_name(name));
+    name.map_or_else(|| local_name(file), str::to_owned)
 }
 
 /// The files of a folder, and the names of links that lead to a folder or nowhere: what is stored under them stays.
